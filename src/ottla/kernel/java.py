@@ -1,0 +1,17 @@
+"""What Java computes and Kafka relies on."""
+
+from __future__ import annotations
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode()`: over UTF-16 code units, as a signed 32-bit number."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        value = (value * 31 + unit) & 0xFFFF_FFFF
+    return value - 0x1_0000_0000 if value & 0x8000_0000 else value
+
+
+def abs_hash(text: str) -> int:
+    """Kafka's `Utils.abs(hashCode())`: the one hash that has no positive twin becomes 0."""
+    value = string_hash(text)
+    return 0 if value == -0x8000_0000 else abs(value)
