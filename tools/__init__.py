@@ -1,0 +1,1 @@
+"""What tests and benchmarks need and users do not."""

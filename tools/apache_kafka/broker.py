@@ -1,0 +1,168 @@
+"""A real Apache Kafka broker, alone (KRaft, broker and controller in one process)."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from tools.apache_kafka.java import java_command, run_tool
+
+# As kafka-run-class.sh starts a server.
+_SERVER_OPTIONS = [
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+]
+_STOCK_HEAP_MB = 1024
+_START_TIMEOUT_S = 60
+_STOP_TIMEOUT_S = 30
+
+
+class ApacheKafkaBroker:
+    """Lives in `folder` (data, settings, log of the process), which the caller removes. Settings
+    are Kafka's defaults, with replication of one for the internal topics. Heap and collector are
+    the stock ones of kafka-server-start.sh unless `heap_mb` says otherwise."""
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        settings: Mapping[str, str] | None = None,
+        heap_mb: int = _STOCK_HEAP_MB,
+        port: int | None = None,
+    ) -> None:
+        self.folder = Path(folder).resolve()
+        self.port = port or _free_port()
+        self._controller_port = _free_port()
+        self._settings = dict(settings or {})
+        self._heap_mb = heap_mb
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_position = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the partitions' folders are."""
+        return self.folder / "data"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def log_text(self) -> str:
+        return (self.folder / "server.log").read_text(errors="replace")
+
+    def start(self, *, wait: bool = True) -> None:
+        """Formats the storage at the first start. Returns once it answers, unless told not to
+        wait."""
+        assert self._process is None, "already started"
+        properties = self._write_properties()
+        if not (self.log_dir / "meta.properties").exists():
+            cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+            # A leading dash would be taken for an option.
+            cluster_id = cluster_id.replace("-", "a")
+            run_tool("storage", "format", "--config", str(properties), "--cluster-id", cluster_id)
+        command = java_command(
+            "kafka.Kafka",
+            str(properties),
+            options=[f"-Xmx{self._heap_mb}M", f"-Xms{self._heap_mb}M", *_SERVER_OPTIONS],
+            log_level="INFO",
+        )
+        with open(self.folder / "server.log", "ab") as log:
+            self._log_position = log.tell()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
+        if wait:
+            self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Cleanly, as SIGTERM does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def __enter__(self) -> ApacheKafkaBroker:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _write_properties(self) -> Path:
+        controller = f"127.0.0.1:{self._controller_port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.log_dir),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self._settings,
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _wait_until_ready(self) -> None:
+        """Until it says so in its log: before that, its port may be open while the controller
+        still fences it, and metadata would list no broker."""
+        assert self._process is not None, "not started"
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"Apache Kafka did not start:\n{self.log_text()[-4000:]}")
+            if "Kafka Server started" in self.log_text()[self._log_position :]:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"Apache Kafka is not ready:\n{self.log_text()[-4000:]}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
