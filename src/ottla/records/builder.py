@@ -1,0 +1,174 @@
+"""Building batches: from records, or out of another batch with another compression."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    CRC_AT,
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+    TimestampType,
+    compute_crc,
+    parse_header,
+)
+from ottla.records.compression import Compression, compress
+from ottla.records.record import Header, Record, records_data
+
+_CONTROL_KEY = struct.Struct(">hh")
+_END_TXN_VALUE = struct.Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """What a control record says: how a transaction ended."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    base_offset: int | None = None,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    is_transactional: bool = False,
+    is_control: bool = False,
+) -> bytearray:
+    """One batch with these records at their own offsets, which rise. Without a `base_offset` it
+    begins at the first record's. A bytearray, so that a leader can patch it in place."""
+    assert records, "a batch has at least one record"
+    if base_offset is None:
+        base_offset = records[0].offset
+    base_timestamp = records[0].timestamp
+    max_timestamp = NO_TIMESTAMP
+    data = bytearray()
+    for record in records:
+        _append_record(data, record, base_offset, base_timestamp)
+        if record.timestamp > max_timestamp:
+            max_timestamp = record.timestamp
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_FLAG if is_transactional else 0)
+        | (CONTROL_FLAG if is_control else 0)
+    )
+    body = data if compression is Compression.NONE else compress(compression, data, level)
+    batch = bytearray(HEADER_BYTES)
+    HEADER_STRUCT.pack_into(
+        batch,
+        0,
+        base_offset,
+        HEADER_BYTES + len(body) - LOG_OVERHEAD_BYTES,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        records[-1].offset - base_offset,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    batch += body
+    _set_crc(batch)
+    return batch
+
+
+def build_end_txn_marker(
+    kind: ControlType,
+    *,
+    offset: int,
+    timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The control batch that ends a transaction in a partition."""
+    key = _CONTROL_KEY.pack(0, kind)
+    value = _END_TXN_VALUE.pack(0, coordinator_epoch)
+    return build_batch(
+        [Record(offset, timestamp, key, value)],
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def recompress(batch: Buffer, kind: Compression, level: int | None = None) -> bytearray:
+    """The same batch with its records compressed in another way. The records themselves are
+    carried over as bytes: offsets, timestamps, producer fields and count cannot change."""
+    header = parse_header(batch)
+    body = compress(kind, records_data(batch, header), level)
+    rebuilt = bytearray(memoryview(batch)[:HEADER_BYTES])
+    rebuilt += body
+    struct.pack_into(">i", rebuilt, LENGTH_AT, len(rebuilt) - LOG_OVERHEAD_BYTES)
+    struct.pack_into(">h", rebuilt, ATTRIBUTES_AT, header.attributes & ~COMPRESSION_MASK | kind)
+    _set_crc(rebuilt)
+    return rebuilt
+
+
+def _set_crc(batch: bytearray) -> None:
+    struct.pack_into(">I", batch, CRC_AT, compute_crc(batch))
+
+
+def _append_record(data: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
+    body = bytearray(1)  # attributes: none exist
+    append_varint(body, record.timestamp - base_timestamp)
+    append_varint(body, record.offset - base_offset)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    append_varint(body, len(record.headers))
+    for header in record.headers:
+        _append_header(body, header)
+    append_varint(data, len(body))
+    data += body
+
+
+def _append_header(body: bytearray, header: Header) -> None:
+    key, value = header
+    _append_bytes(body, key.encode())
+    _append_bytes(body, value)
+
+
+def _append_bytes(body: bytearray, value: bytes | None) -> None:
+    if value is None:
+        body.append(1)  # -1
+    else:
+        append_varint(body, len(value))
+        body += value
+
+
+def append_varint(body: bytearray, value: int) -> None:
+    """A zigzag number of up to 64 bits."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw > 0x7F:
+        body.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    body.append(raw)

@@ -1,0 +1,286 @@
+"""What a broker checks before it appends what a client has produced.
+
+The common case costs one unpack, some comparisons and the CRC; the records stay closed. They are
+looked into only where the topic's configuration cannot be kept otherwise: a compacted topic (every
+record has a key), `message.timestamp.before.max.ms`, or a batch whose newest timestamp is too far
+in the future, of which the client wants to know which records.
+
+Apache Kafka opens every batch. So it also rewrites a batch whose header states another maximal
+timestamp than its records have, and refuses one whose records are not what the header counts;
+here such a batch is stored as it came, and its readers find it as its producer made it.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import crc32c as _crc32c
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LENGTH_AT,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    TimestampType,
+    parse_header,
+    patch_max_timestamp,
+)
+from ottla.records.builder import recompress
+from ottla.records.compression import Compression
+from ottla.records.errors import CorruptRecord, RecordError, RecordsRejected
+from ottla.records.record import iter_records
+
+if TYPE_CHECKING:
+    from ottla.kernel.config.topic import TopicConfig
+
+INT64_MAX = (1 << 63) - 1
+ZSTD_PRODUCE_VERSION_MIN = 7
+RECORD_ERRORS_MAX = 1000
+"""A batch of a megabyte can hold millions of records. The client drops what is listed and may
+send the rest again, so a cut list costs it another round, and us a response of bounded size."""
+
+_unpack_header = HEADER_STRUCT.unpack_from
+_crc = _crc32c.crc32c
+_new_tuple = tuple.__new__
+_COMPRESSION_ID_MAX = int(Compression.ZSTD)
+_ZSTD_ID = int(Compression.ZSTD)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducePolicy:
+    """What a topic's configuration asks of a produced batch. Made when the configuration
+    changes, so that the data path reads a few plain attributes. Defaults are Kafka's."""
+
+    max_message_bytes: int = 1_048_588
+    timestamp_before_max_ms: int = INT64_MAX
+    timestamp_after_max_ms: int = 3_600_000
+    is_log_append_time: bool = False
+    is_compacted: bool = False
+    target_compression: Compression | None = None
+    """None: as the producer sent it."""
+    compression_level: int | None = None
+    is_plain: bool = field(init=False)
+    """Whether a sound batch with good timestamps is stored as it came, without a look inside."""
+
+    def __post_init__(self) -> None:
+        is_plain = not (
+            self.is_log_append_time
+            or self.is_compacted
+            or self.timestamp_before_max_ms < INT64_MAX
+            or self.target_compression is not None
+        )
+        object.__setattr__(self, "is_plain", is_plain)
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> ProducePolicy:
+        target: Compression | None = None
+        level: int | None = None
+        match config.compression_type:
+            case "producer":
+                pass
+            case "uncompressed":
+                target = Compression.NONE
+            case "snappy":
+                target = Compression.SNAPPY
+            case "gzip":
+                target, level = Compression.GZIP, config.compression_gzip_level
+            case "lz4":
+                target, level = Compression.LZ4, config.compression_lz4_level
+            case "zstd":
+                target, level = Compression.ZSTD, config.compression_zstd_level
+            case unknown:
+                raise AssertionError(f"compression.type={unknown} has passed the validation")
+        return cls(
+            max_message_bytes=config.max_message_bytes,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            is_log_append_time=config.message_timestamp_type == "LogAppendTime",
+            is_compacted="compact" in config.cleanup_policy,
+            target_compression=target,
+            compression_level=level,
+        )
+
+
+def validate_produced(
+    batch: memoryview, policy: ProducePolicy, *, now_ms: int, produce_version: int
+) -> tuple[memoryview, BatchHeader]:
+    """Checks what a client sent for one partition (writable bytes), and returns the batch to append
+    with its header: the same memory, maybe patched (log-append time), or other memory when the
+    topic asks for another compression. Raises KafkaError with the code for the client."""
+    size = len(batch)
+    try:
+        fields = _unpack_header(batch)
+    except struct.error:
+        raise _misframed(batch) from None
+    (
+        base_offset,
+        batch_length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = fields
+    if magic != MAGIC or batch_length != size - LOG_OVERHEAD_BYTES:
+        raise _misframed(batch)
+    if attributes:
+        _check_attributes(attributes, producer_id, produce_version)
+    if base_offset != 0:
+        raise _invalid(f"a produced batch begins at offset 0, this one at {base_offset}")
+    if size > policy.max_message_bytes:
+        raise _too_large(size, policy)
+    if _crc(batch[ATTRIBUTES_AT:]) != crc:
+        raise CorruptRecord("the CRC of the record batch is wrong")
+    if record_count <= 0 or last_offset_delta != record_count - 1:
+        raise _invalid(
+            f"a batch of {record_count} records cannot have the last offset delta "
+            f"{last_offset_delta}"
+        )
+    if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
+        raise _invalid(
+            f"producer {producer_id} sent epoch {producer_epoch} and sequence {base_sequence}"
+        )
+    header = _new_tuple(BatchHeader, fields)
+    if (
+        policy.is_plain
+        and max_timestamp - now_ms <= policy.timestamp_after_max_ms
+        and not attributes & LOG_APPEND_TIME_FLAG
+    ):
+        return batch, header
+    return _adapt(batch, header, policy, now_ms)
+
+
+def _check_attributes(attributes: int, producer_id: int, produce_version: int) -> None:
+    compression = attributes & COMPRESSION_MASK
+    if compression > _COMPRESSION_ID_MAX:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression with id {compression}"
+        )
+    if compression == _ZSTD_ID and produce_version < ZSTD_PRODUCE_VERSION_MIN:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce version {ZSTD_PRODUCE_VERSION_MIN}, this is {produce_version}",
+        )
+    if attributes & CONTROL_FLAG:
+        raise _invalid("clients may not write control records")
+    if attributes & TRANSACTIONAL_FLAG and producer_id < 0:
+        raise _invalid("a transactional batch needs a producer id")
+
+
+def _adapt(
+    batch: memoryview, header: BatchHeader, policy: ProducePolicy, now_ms: int
+) -> tuple[memoryview, BatchHeader]:
+    """The less common half: looks inside where it must, then makes the batch what the topic
+    wants it to be."""
+    is_marked = header.attributes & LOG_APPEND_TIME_FLAG != 0
+    if is_marked and (policy.is_log_append_time or header.max_timestamp == NO_TIMESTAMP):
+        raise KafkaError(
+            ErrorCode.INVALID_TIMESTAMP, "only a broker may set the timestamp type LogAppendTime"
+        )
+    max_timestamp = header.max_timestamp
+    if policy.is_compacted or (
+        not policy.is_log_append_time
+        and (
+            policy.timestamp_before_max_ms < INT64_MAX
+            or max_timestamp - now_ms > policy.timestamp_after_max_ms
+        )
+    ):
+        max_timestamp = _check_records(batch, policy, now_ms)
+    target = policy.target_compression
+    if target is not None and target != header.compression:
+        batch = memoryview(recompress(batch, target, policy.compression_level))
+        if len(batch) > policy.max_message_bytes:
+            raise _too_large(len(batch), policy)
+    if policy.is_log_append_time:
+        patch_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
+    elif is_marked or max_timestamp != header.max_timestamp:
+        patch_max_timestamp(batch, TimestampType.CREATE_TIME, max_timestamp)
+    return batch, parse_header(batch)
+
+
+def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int:
+    """Looks at every record, and returns the greatest timestamp that is really there."""
+    max_timestamp = NO_TIMESTAMP
+    code = ErrorCode.INVALID_RECORD
+    errors: list[RecordError] = []
+    oldest = now_ms - policy.timestamp_before_max_ms
+    newest = now_ms + policy.timestamp_after_max_ms
+    checks_timestamps = not policy.is_log_append_time
+    try:
+        for index, record in enumerate(iter_records(batch)):
+            timestamp = record.timestamp
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+            if policy.is_compacted and record.key is None:
+                errors.append(RecordError(index, "a compacted topic takes no record without a key"))
+            elif (
+                checks_timestamps
+                and timestamp != NO_TIMESTAMP
+                and not oldest <= timestamp <= newest
+            ):
+                code = ErrorCode.INVALID_TIMESTAMP
+                errors.append(
+                    RecordError(
+                        index, f"timestamp {timestamp} is not between {oldest} and {newest}"
+                    )
+                )
+            if len(errors) == RECORD_ERRORS_MAX:
+                break
+    except CorruptRecord as error:
+        # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
+        raise _invalid(error.message or "the records are malformed") from None
+    if errors:
+        reason = "timestamp" if code is ErrorCode.INVALID_TIMESTAMP else "key"
+        raise RecordsRejected(
+            code, f"{len(errors)} records were rejected, the first for its {reason}", errors
+        )
+    return max_timestamp
+
+
+def _misframed(batch: memoryview) -> KafkaError:
+    """Why the bytes are not exactly one batch of magic 2."""
+    size = len(batch)
+    if size == 0:
+        return _invalid("a produce request holds one record batch for each partition, not none")
+    if size > MAGIC_AT and batch[MAGIC_AT] in (0, 1):
+        return _invalid(
+            f"message format v{batch[MAGIC_AT]} is not supported: "
+            f"produce record batches with magic {MAGIC} (any client since Kafka 0.11 does)"
+        )
+    if size > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
+        return CorruptRecord(f"there is no message format with magic {batch[MAGIC_AT]}")
+    if size < HEADER_BYTES:
+        return CorruptRecord(f"a record batch has {HEADER_BYTES} bytes or more, not {size}")
+    claimed_bytes: int = struct.unpack_from(">i", batch, LENGTH_AT)[0] + LOG_OVERHEAD_BYTES
+    if HEADER_BYTES <= claimed_bytes < size:
+        return _invalid("a produce request holds exactly one record batch for each partition")
+    return CorruptRecord(f"a record batch claims {claimed_bytes} bytes, {size} were sent")
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _too_large(size: int, policy: ProducePolicy) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the record batch has {size} bytes, max.message.bytes is {policy.max_message_bytes}",
+    )
