@@ -1,1 +1,1 @@
-"""What tests and benchmarks need and users do not."""
+"""What the repository's own commands stand on. Nothing of this is in the installed package."""

@@ -1,0 +1,103 @@
+"""Brings .venv to what the lock files say. Run by ./ottla and ./test, with the standard library
+only, since there is nothing else yet."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+_VENV = _ROOT / ".venv"
+_PYTHON = _VENV / "bin" / "python"
+
+# What each profile includes: the development lock is made on top of the other one.
+_PROFILES = {"run": ["run"], "dev": ["run", "dev"]}
+
+
+def main() -> None:
+    profile = sys.argv[1]
+    cache = _ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    with open(cache / "environment.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("waiting for another set-up of .venv to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_current(profile):
+            _set_up(profile)
+
+
+def _set_up(profile: str) -> None:
+    start_s = time.monotonic()
+    uv = shutil.which("uv")
+    version = ".".join(map(str, sys.version_info[:3]))
+    _say(f"setting up .venv with {'uv' if uv else 'venv and pip'}, Python {version}")
+    # Without any stamp it was begun and never finished, or is not ours.
+    if not _is_runnable() or not any(_stamp(name).exists() for name in _PROFILES):
+        shutil.rmtree(_VENV, ignore_errors=True)
+        if uv:
+            _run(uv, "venv", "--quiet", "--python", sys.executable, str(_VENV))
+        else:
+            _run(sys.executable, "-m", "venv", str(_VENV))
+    for name in _PROFILES:
+        _stamp(name).unlink(missing_ok=True)
+    if uv:
+        install = [uv, "pip", "install", "--quiet", "--python", str(_PYTHON)]
+    else:
+        install = [str(_PYTHON), "-m", "pip", "install", "--quiet"]
+        install += ["--disable-pip-version-check"]
+    lock = _lock_file(profile)
+    _say(f"installing {lock.relative_to(_ROOT)}")
+    _run(*install, "--require-hashes", "--requirement", str(lock))
+    _say("installing ottla itself, as a link to its source")
+    _run(*install, "--no-deps", "--editable", str(_ROOT))
+    for name in _PROFILES[profile]:
+        _stamp(name).write_bytes(_expected_stamp(name))
+    _say(f"ready after {time.monotonic() - start_s:.0f} s")
+
+
+def _is_current(profile: str) -> bool:
+    stamp = _stamp(profile)
+    return (
+        _is_runnable() and stamp.exists() and stamp.read_bytes() == _expected_stamp(profile)
+    )
+
+
+def _is_runnable() -> bool:
+    """The Python that it was made from may be gone by now."""
+    return _PYTHON.exists()
+
+
+def _stamp(profile: str) -> Path:
+    return _VENV / f"ottla-{profile}.stamp"
+
+
+def _expected_stamp(profile: str) -> bytes:
+    """The same bytes as environment.sh compares with. The folder is in it because the link to
+    the source is absolute: a moved clone is set up anew."""
+    pyproject = (_ROOT / "pyproject.toml").read_bytes()
+    return f"{_ROOT}\n".encode() + pyproject + _lock_file(profile).read_bytes()
+
+
+def _lock_file(profile: str) -> Path:
+    return _ROOT / "requirements" / f"{profile}.txt"
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=_ROOT)
+    if done.returncode != 0:
+        _say(f"set-up failed: {' '.join(command)} ended with {done.returncode}")
+        sys.exit(1)
+
+
+def _say(text: str) -> None:
+    print(f"ottla: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
