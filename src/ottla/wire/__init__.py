@@ -1,0 +1,1 @@
+"""Bytes to messages and back: schemas, compiled codecs, headers and framing. No sockets here."""
