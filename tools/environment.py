@@ -63,9 +63,7 @@ def _set_up(profile: str) -> None:
 
 def _is_current(profile: str) -> bool:
     stamp = _stamp(profile)
-    return (
-        _is_runnable() and stamp.exists() and stamp.read_bytes() == _expected_stamp(profile)
-    )
+    return _is_runnable() and stamp.exists() and stamp.read_bytes() == _expected_stamp(profile)
 
 
 def _is_runnable() -> bool:

@@ -18,7 +18,7 @@ need_environment() {
         fi
     done
     if command -v uv >/dev/null; then # It fetches a Python where there is none.
-        uv run --no-project --python '>=3.11' "$root/tools/environment.py" "$profile" >&2
+        uv run --no-project --python 3.13 "$root/tools/environment.py" "$profile" >&2
         return
     fi
     echo "ottla: needs Python 3.11 or newer; found none of python3.13, python3.12, python3.11," \

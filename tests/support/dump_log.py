@@ -1,0 +1,94 @@
+"""Apache Kafka's own opinion of the files that a broker wrote."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tools.apache_kafka import tool_command
+
+_SUFFIXES = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
+_SEGMENT_FILE = re.compile(r"\d{20}\.[a-z]+")
+_FILES_A_RUN = 2000  # The arguments of one command have a limit.
+
+# Everything else that it prints is a complaint.
+_GOOD_LINE = re.compile(
+    r"Dumping .+"
+    r"|Log starting offset: \d+"
+    r"|baseOffset: .* isvalid: true"
+    r"|\| offset: .*(?<!isValid: false)"
+    r"|offset: \d+ position: \d+"
+    r"|timestamp: -?\d+ offset: \d+"
+    r"|producerId: .*"
+    r"|version: \d+ producerId: .*"
+    r"|.+ (passed sanity check|is empty)\."
+)
+
+
+def segment_files(data_dir: Path) -> list[Path]:
+    """Every file of a data dir that DumpLogSegments reads."""
+    return sorted(
+        path
+        for path in data_dir.rglob("*")
+        if path.suffix in _SUFFIXES
+        and _SEGMENT_FILE.fullmatch(path.name)
+        and not path.parent.name.endswith("-delete")
+        and not _is_index_of_empty_log(path)
+    )
+
+
+def complaints(files: Sequence[Path]) -> list[str]:
+    """What DumpLogSegments finds wrong: with the batches and records (`--deep-iteration`), with
+    the indexes against the log, and with the indexes as a starting broker checks them."""
+    found: list[str] = []
+    for start in range(0, len(files), _FILES_A_RUN):
+        some = files[start : start + _FILES_A_RUN]
+        found += _run(some, "--deep-iteration")
+        if indexes := [path for path in some if path.suffix in {".index", ".timeindex"}]:
+            found += _run(indexes, "--index-sanity-check")
+    return found
+
+
+def assert_accepted(data_dirs: Iterable[Path]) -> int:
+    """Returns how many files were read."""
+    files = [path for data_dir in data_dirs for path in segment_files(data_dir)]
+    found = complaints(files)
+    assert not found, "DumpLogSegments complains:\n" + "\n".join(found)
+    return len(files)
+
+
+def _run(files: Sequence[Path], *options: str) -> list[str]:
+    names = ",".join(map(str, files))
+    assert names.count(",") == len(files) - 1, "a comma in a file name would split it"
+    command = tool_command("dump-log", *options, "--files", names)
+    found: list[str] = []
+    dumping = ""
+    # Read as it comes: a line a record may be gigabytes.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            line = line.rstrip("\n")
+            if line.startswith("Dumping "):
+                dumping = line
+            elif line and not _GOOD_LINE.fullmatch(line):
+                found.append(f"{dumping}: {line}")
+    if process.returncode != 0:
+        found.append(f"{dumping}: ended with {process.returncode}")
+    return found
+
+
+def _is_index_of_empty_log(path: Path) -> bool:
+    """DumpLogSegments 4.3 itself falls over it when the index has room set aside
+    (NoSuchElementException in dumpIndex), also over Apache Kafka's own files."""
+    if path.suffix not in {".index", ".timeindex"}:
+        return False
+    log = path.with_suffix(".log")
+    return log.exists() and log.stat().st_size == 0

@@ -1,0 +1,34 @@
+"""Tools that not every machine has. A test that needs one is skipped where it is missing, with
+the reason in the summary; on CI every skip is a failure (tests/conftest.py)."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tools import apache_kafka
+
+
+def need_apache_kafka() -> None:
+    """Java, and the jars or Maven to fetch them."""
+    if (reason := apache_kafka.missing()) is not None:
+        pytest.skip(reason)
+    apache_kafka.libs()
+
+
+def need_java() -> None:
+    need_command("java", "Java")
+
+
+def need_kcat() -> str:
+    """Its name: some systems still call it kafkacat."""
+    for name in ("kcat", "kafkacat"):
+        if shutil.which(name):
+            return name
+    pytest.skip("kcat is not installed")
+
+
+def need_command(command: str, name: str | None = None) -> None:
+    if shutil.which(command) is None:
+        pytest.skip(f"{name or command} is not installed")

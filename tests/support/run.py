@@ -1,0 +1,145 @@
+"""`./test`: every check and every test, then a summary that also says what was not run, and why."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tools import apache_kafka
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_BIN = Path(sys.executable).parent
+_REPORT = _ROOT / ".cache" / "test-report.xml"
+_IS_CI = os.environ.get("CI") == "true"
+
+_SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
+
+
+@dataclass
+class Outcome:
+    """Of one section."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    not_run: Counter[str] = field(default_factory=Counter)
+    """Why, and how many for that reason."""
+    seconds: float = 0.0
+
+
+def main() -> int:
+    args = sys.argv[1:]
+    if "--full" in args:
+        args.remove("--full")
+        os.environ["OTTLA_TEST_FULL"] = "1"
+    sections: list[tuple[str, Callable[[], Outcome]]] = []
+    if not args:
+        sections = [
+            ("tools", _fetch_tools),
+            ("format", lambda: _check("format", "ruff", "format", "--check", ".")),
+            ("lint", lambda: _check("lint", "ruff", "check", ".")),
+            ("shell", _check_shell),
+            ("types", lambda: _check("types", "mypy", "src", "tools", "tests")),
+            ("imports", lambda: _check("imports", "lint-imports", "--no-logo")),
+        ]
+    sections.append(("tests", lambda: _run_tests(args)))
+    outcomes = []
+    for name, section in sections:
+        print(f"\n── {name} ".ljust(80, "─"), flush=True)
+        start_s = time.monotonic()
+        outcome = section()
+        outcome.seconds = time.monotonic() - start_s
+        outcomes.append(outcome)
+    return _summarize(outcomes)
+
+
+def _fetch_tools() -> Outcome:
+    """What tests use besides Python packages. None of it is a must on a developer's machine."""
+    outcome = Outcome("tools")
+    wanted = [name for name in ("kcat", "shellcheck") if shutil.which(name) is None]
+    if wanted and shutil.which("apt-get") and os.geteuid() == 0:
+        print(f"installing {', '.join(wanted)} by apt-get", flush=True)
+        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "--quiet", "--yes", "--no-install-recommends", *wanted]
+        for command in (["apt-get", "update", "--quiet"], install):
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment
+            )
+            if done.returncode != 0:
+                print(done.stdout, done.stderr, flush=True)
+    for name in ("kcat", "shellcheck"):
+        print(f"{name}: {shutil.which(name) or 'not installed'}")
+    if (reason := apache_kafka.missing()) is not None:
+        print(f"Apache Kafka: {reason}")
+    else:
+        print(f"Apache Kafka {apache_kafka.VERSION}: {apache_kafka.libs().relative_to(_ROOT)}")
+    return outcome
+
+
+def _check(name: str, tool: str, *args: str) -> Outcome:
+    done = subprocess.run([_BIN / tool, *args], stdin=subprocess.DEVNULL, cwd=_ROOT)
+    ok = done.returncode == 0
+    return Outcome(name, passed=int(ok), failed=int(not ok))
+
+
+def _check_shell() -> Outcome:
+    shellcheck = shutil.which("shellcheck")
+    if shellcheck is None:
+        reason = "shellcheck is not installed"
+        print(reason)
+        return Outcome("shell", failed=int(_IS_CI), not_run=Counter({reason: 1}))
+    done = subprocess.run([shellcheck, "-x", *_SHELL_SCRIPTS], stdin=subprocess.DEVNULL, cwd=_ROOT)
+    ok = done.returncode == 0
+    return Outcome("shell", passed=int(ok), failed=int(not ok))
+
+
+def _run_tests(args: list[str]) -> Outcome:
+    _REPORT.parent.mkdir(exist_ok=True)
+    _REPORT.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "--durations=10", f"--junitxml={_REPORT}", *args]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=_ROOT)
+    outcome = Outcome("tests")
+    if _REPORT.exists():
+        _count_report(outcome)
+    if done.returncode != 0 and outcome.failed == 0:
+        outcome.failed = 1  # Nothing collected, or a complaint about what all of them wrote.
+    return outcome
+
+
+def _count_report(outcome: Outcome) -> None:
+    for case in ElementTree.parse(_REPORT).iter("testcase"):
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome.failed += 1
+        elif skipped is not None:
+            outcome.not_run[skipped.get("message", "no reason given")] += 1
+        else:
+            outcome.passed += 1
+
+
+def _summarize(outcomes: list[Outcome]) -> int:
+    print("\n── summary ".ljust(80, "─"))
+    not_run: Counter[str] = Counter()
+    for outcome in outcomes:
+        verdict = "FAILED" if outcome.failed else "ok" if outcome.passed else ""
+        print(f"{outcome.name:<10} {verdict:<8} {outcome.seconds:7.1f} s")
+        not_run += outcome.not_run
+    for reason, times in sorted(not_run.items()):
+        print(f"not run: {times} x {reason}")
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = sum(outcome.failed for outcome in outcomes)
+    skipped = f", {not_run.total()} not run" if not_run else ""
+    print(f"{passed} passed, {failed} failed{skipped}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
