@@ -1,0 +1,45 @@
+"""A broker's place in the cluster: its registration, and the cluster's id."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+
+from ottla.coordination import znodes
+from ottla.coordination.image import BrokerImage, broker_image
+from ottla.coordination.store import Create, NodeExists, Store, with_parents
+from ottla.coordination.znodes import BrokerInfo
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
+
+
+async def prepare_store(store: Store, rng: random.Random) -> str:
+    """Makes what every broker expects to be there, and the cluster's id, which it returns."""
+    while not await store.exists(znodes.CLUSTER_ID):
+        present = await store.tree("/")
+        missing = dict.fromkeys(
+            path
+            for full_path in znodes.PERSISTENT_PATHS
+            for path in with_parents(full_path)
+            if path not in present
+        )
+        # The same kind of text as a topic's id.
+        cluster_id = topic_id_text(new_topic_id(rng))
+        operations = [Create(path) for path in missing]
+        operations.append(Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id)))
+        with suppress(NodeExists):  # Another broker does the same right now.
+            await store.multi(operations)
+    return znodes.decode_cluster_id((await store.get(znodes.CLUSTER_ID)).data)
+
+
+async def register_broker(store: Store, broker_id: BrokerId, info: BrokerInfo) -> BrokerImage:
+    path = znodes.broker_path(broker_id)
+    try:
+        await store.create(path, znodes.encode_broker(info), ephemeral=True)
+    except NodeExists as error:
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"A broker with id {broker_id} is running in this cluster. Stop it, or give this one"
+            " another id.",
+        ) from error
+    return broker_image(broker_id, info, (await store.get(path)).czxid)

@@ -1,0 +1,41 @@
+"""What a topic may be called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+
+NAME_LENGTH_MAX = 249  # A folder is the name, a dash, a partition and a deletion suffix.
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    if not name:
+        problem = "it is empty"
+    elif name in (".", ".."):
+        problem = f"{name!r} means a folder"
+    elif len(name) > NAME_LENGTH_MAX:
+        problem = f"it has {len(name)} characters, and at most {NAME_LENGTH_MAX} are allowed"
+    elif not _LEGAL.fullmatch(name):
+        problem = f"{name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"This is no name for a topic: {problem}.")
+
+
+def check_collision(name: str, existing: Iterable[str]) -> None:
+    """Metric names turn '.' into '_', so that two topics that differ in nothing else would be
+    one there."""
+    if "." not in name and "_" not in name:
+        return
+    unified = name.replace(".", "_")
+    for other in existing:
+        if other != name and other.replace(".", "_") == unified:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic {name!r} differs from the existing {other!r} only in '.' and '_', which"
+                " metrics cannot tell apart. Take another name.",
+            )

@@ -1,0 +1,23 @@
+"""Which start of the machine this is: monotonic time means something within one only."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import sys
+
+
+def boot_id() -> str:
+    if sys.platform == "darwin":
+        return _sysctl_text(b"kern.bootsessionuuid")
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def _sysctl_text(name: bytes) -> str:
+    libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+    buffer = ctypes.create_string_buffer(128)
+    size = ctypes.c_size_t(len(buffer))
+    if libc.sysctlbyname(name, buffer, ctypes.byref(size), None, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"sysctlbyname({name.decode()}) failed")
+    return buffer.value.decode()
