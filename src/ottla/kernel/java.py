@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+
 
 def string_hash(text: str) -> int:
     """`String.hashCode()`: over UTF-16 code units, as a signed 32-bit number."""
+    encoded = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+    for unit in struct.unpack(f"<{len(encoded) // 2}H", encoded):
         value = (value * 31 + unit) & 0xFFFF_FFFF
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
