@@ -1,0 +1,1 @@
+"""Ottla and Apache Kafka side by side, and what the machine itself can do."""

@@ -1,0 +1,22 @@
+"""One kind of work a file. `ALL` is the order in which they run."""
+
+from bench.benchmark import Benchmark
+from bench.benchmarks.cold_read import ColdRead
+from bench.benchmarks.java_consume import JavaConsume
+from bench.benchmarks.java_produce import JavaProduce
+from bench.benchmarks.librdkafka import Librdkafka
+from bench.benchmarks.scaling import Scaling
+from bench.benchmarks.small_requests import SmallRequests
+from bench.benchmarks.start import Start
+from bench.benchmarks.sync_latency import SyncLatency
+
+ALL: tuple[type[Benchmark], ...] = (
+    Start,
+    JavaProduce,
+    JavaConsume,
+    Librdkafka,
+    SmallRequests,
+    SyncLatency,
+    Scaling,
+    ColdRead,
+)

@@ -1,0 +1,94 @@
+"""A broker under measurement: a process, an address, a data folder."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from bench import process, protocol
+from bench.connection import Connection
+
+_PATIENCE_S = 60.0
+_POLL_S = 0.002
+
+_numbers = itertools.count()
+
+
+class BenchError(Exception):
+    """Something could not be measured; the message says what and why."""
+
+
+class Broker(abc.ABC):
+    """Owned by the run, which calls `stop` at its end however it ends. Lives through many
+    starts on one folder. Its port is fixed before it starts, because a start is timed from
+    outside, when the broker could not yet say which port it picked."""
+
+    name: str
+
+    def __init__(self, parent: Path) -> None:
+        self._parent = parent
+        self.folder = parent / f"{type(self).__name__.lower()}-{next(_numbers)}"
+        self.folder.mkdir()
+
+    def sibling(self) -> Self:
+        """Another broker of this kind, on a folder of its own."""
+        return type(self)(self._parent)
+
+    @property
+    @abc.abstractmethod
+    def address(self) -> str: ...
+
+    @property
+    @abc.abstractmethod
+    def pid(self) -> int: ...
+
+    @abc.abstractmethod
+    def spawn(self) -> None:
+        """Starts the process and does not wait for it. Nothing of the first start of a folder
+        is left to do when it is called a second time."""
+
+    @abc.abstractmethod
+    def stop(self) -> None:
+        """Cleanly; no error when it is not running."""
+
+    @abc.abstractmethod
+    def log_folder(self, topic: str, partition: int) -> Path:
+        """Where the segments of a partition lie."""
+
+    @abc.abstractmethod
+    def output(self) -> str:
+        """What the process has printed."""
+
+    def start(self) -> None:
+        self.spawn()
+        self._wait_until(self._answers, "answer")
+
+    def wait_for_topic(self, topic: str, partition_count: int = 1) -> None:
+        frame = protocol.metadata_request(topic)
+
+        def has_leaders() -> bool:
+            with Connection(self.address, timeout_s=10) as connection:
+                return protocol.metadata_is_ready(connection.ask(frame), partition_count)
+
+        self._wait_until(has_leaders, f"name leaders for {topic}")
+
+    def _answers(self) -> bool:
+        with Connection(self.address, timeout_s=10) as connection:
+            return protocol.broker_count(connection.ask(protocol.metadata_request("none"))) > 0
+
+    def _wait_until(self, check: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            if not process.is_alive(self.pid):
+                raise BenchError(f"{self.name} ended by itself: {self.output()[-800:].strip()}")
+            try:
+                if check():
+                    return
+            except OSError:
+                pass  # Not listening yet: ask again until the deadline.
+            time.sleep(_POLL_S)
+        raise BenchError(f"{self.name} did not {what} within {_PATIENCE_S:.0f} s")

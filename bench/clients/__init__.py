@@ -1,0 +1,1 @@
+"""Load generators. Each is a process of its own, told by arguments, answering one JSON line."""

@@ -1,0 +1,86 @@
+"""Fetches in one incremental session (KIP-227) over many partitions, of which few have data.
+
+Each fetch names only the partition whose position moved, as a consumer does, and gets one small
+batch of one partition back. Arguments: ADDRESS BROKER_PID TOPIC PARTITIONS ACTIVE BATCHES SECONDS
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from bench import protocol
+from bench.clients.pipelined_producer import VALUE, first_answer_bytes
+from bench.clients.window import Window
+from bench.connection import Connection
+
+# Too small for any batch: the broker then gives one batch of one partition, and fetches are alike.
+_PARTITION_MAX_BYTES = 1
+
+
+def fill(connection: Connection, topic: str, active: int, batches: int) -> None:
+    batch = protocol.record_batch(VALUE)
+    for partition in range(active):
+        frame = protocol.produce_request(topic, partition, batch)
+        for _ in range(batches):
+            first_answer_bytes(connection, frame)
+
+
+class Session:
+    """One fetch session on one connection."""
+
+    def __init__(self, connection: Connection, topic: str, partitions: int) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._epoch = 0
+        self._session_id = 0
+        self._moved = [
+            protocol.FetchPosition(each, 0, _PARTITION_MAX_BYTES) for each in range(partitions)
+        ]
+        self.fetch()
+        if self._session_id == 0:
+            raise SystemExit("the broker opened no fetch session")
+
+    def fetch(self) -> int:
+        """How many partitions had data."""
+        frame = protocol.fetch_request(
+            self._topic, self._moved, session_id=self._session_id, session_epoch=self._epoch
+        )
+        fetched = protocol.parse_fetch(self._connection.ask(frame))
+        if fetched.error_code != 0:
+            raise SystemExit(f"fetch failed with error code {fetched.error_code}")
+        self._session_id = fetched.session_id
+        self._epoch += 1
+        self._moved = [
+            protocol.FetchPosition(each.partition, next_offset, _PARTITION_MAX_BYTES)
+            for each in fetched.partitions
+            if (next_offset := each.next_offset()) is not None
+        ]
+        return len(self._moved)
+
+
+def main() -> None:
+    address, pid, topic, partitions, active, batches, seconds = sys.argv[1:]
+    total = int(active) * int(batches)
+    with Connection(address) as connection:
+        fill(connection, topic, int(active), int(batches))
+        session = Session(connection, topic, int(partitions))
+        warm_up = total // 10
+        for _ in range(warm_up):
+            session.fetch()
+        deadline = time.monotonic() + float(seconds)
+        window = Window(int(pid))
+        fetches = with_data = 0
+        # The last batches are left: a fetch that finds nothing would wait for its long poll.
+        while fetches < total - warm_up - 2 * int(active) and time.monotonic() < deadline:
+            with_data += session.fetch()
+            fetches += 1
+        report = window.close(fetches)
+    if with_data < fetches:
+        raise SystemExit(f"{fetches} fetches brought data of {with_data} partitions only")
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()

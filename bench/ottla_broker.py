@@ -1,0 +1,60 @@
+"""Ottla as `ottla start` runs it, with no settings but folder and port."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from bench import process
+from bench.broker import Broker
+
+_SOURCE = Path(__file__).resolve().parent.parent / "src"
+
+
+class Ottla(Broker):
+    """Runs from this tree, with the interpreter that runs the benchmark."""
+
+    name = "Ottla"
+
+    def __init__(self, parent: Path) -> None:
+        super().__init__(parent)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = self.folder / "output.txt"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port: int = probe.getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def spawn(self) -> None:
+        arguments = ["--data-dir", str(self.folder / "data"), "--listen", self.address]
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ottla", "start", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(_SOURCE)},
+            )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            process.end(self._process)
+            self._process = None
+
+    def log_folder(self, topic: str, partition: int) -> Path:
+        return self.folder / "data" / f"{topic}-{partition}"
+
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")

@@ -1,0 +1,243 @@
+"""Kafka frames made by hand.
+
+On purpose nothing of `ottla.wire`: a benchmark client that shares the broker's codecs would
+share its mistakes. One version of each request is enough here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import crc32c
+
+PRODUCE_VERSION = 11
+FETCH_VERSION = 12
+METADATA_VERSION = 12
+
+NOT_LEADER_OR_FOLLOWER = 6
+
+_CLIENT_ID = b"ottla-bench"
+_NO_TAGS = b"\0"
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varint(value: int) -> bytes:
+    return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def compact_string(text: str) -> bytes:
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+def compact_array(items: list[bytes]) -> bytes:
+    return uvarint(len(items) + 1) + b"".join(items)
+
+
+def _frame(api_key: int, version: int, body: bytes) -> bytes:
+    header = struct.pack(">hhih", api_key, version, 7, len(_CLIENT_ID)) + _CLIENT_ID + _NO_TAGS
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def record_batch(value: bytes, count: int = 1) -> bytes:
+    """`count` records without key, all of the same value; no producer id."""
+    records = bytearray()
+    for delta in range(count):
+        body = b"\0\0" + varint(delta) + varint(-1) + varint(len(value)) + value + b"\0"
+        records += varint(len(body)) + body
+    now_ms = 1_700_000_000_000
+    covered = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, -1, -1, -1, count) + records
+    crc = crc32c.crc32c(covered)
+    return struct.pack(">qiibI", 0, 9 + len(covered), -1, 2, crc) + covered
+
+
+def produce_request(topic: str, partition: int, batch: bytes, acks: int = 1) -> bytes:
+    partition_data = struct.pack(">i", partition) + uvarint(len(batch) + 1) + batch + _NO_TAGS
+    topic_data = compact_string(topic) + compact_array([partition_data]) + _NO_TAGS
+    body = b"\0" + struct.pack(">hi", acks, 30_000) + compact_array([topic_data]) + _NO_TAGS
+    return _frame(0, PRODUCE_VERSION, body)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPosition:
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+def fetch_request(
+    topic: str,
+    positions: list[FetchPosition],
+    *,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    max_bytes: int = 50 * 1024 * 1024,
+) -> bytes:
+    partitions = [
+        struct.pack(">iiqiqi", p.partition, -1, p.offset, -1, -1, p.max_bytes) + _NO_TAGS
+        for p in positions
+    ]
+    topics = [compact_string(topic) + compact_array(partitions) + _NO_TAGS] if positions else []
+    fixed = struct.pack(">iiiibii", -1, 500, 1, max_bytes, 0, session_id, session_epoch)
+    body = fixed + compact_array(topics) + compact_array([]) + compact_string("") + _NO_TAGS
+    return _frame(1, FETCH_VERSION, body)
+
+
+def metadata_request(topic: str) -> bytes:
+    item = bytes(16) + compact_string(topic) + _NO_TAGS
+    return _frame(3, METADATA_VERSION, compact_array([item]) + b"\0\0" + _NO_TAGS)
+
+
+class Reader:
+    """Walks a response. Lives for one frame."""
+
+    __slots__ = ("buffer", "position")
+
+    def __init__(self, buffer: memoryview | bytes, position: int) -> None:
+        self.buffer = buffer
+        self.position = position
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(form, self.buffer, self.position)
+        self.position += struct.calcsize(form)
+        return int(value)
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.buffer[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def text(self) -> str | None:
+        length = self.uvarint() - 1
+        if length < 0:
+            return None
+        start = self.position
+        self.position += length
+        return bytes(self.buffer[start : self.position]).decode()
+
+    def skip_tags(self) -> None:
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            size = self.uvarint()
+            self.position += size
+
+
+def produce_error(frame: memoryview | bytes) -> int:
+    """The error code of the only partition. `frame` is without its length."""
+    reader = Reader(frame, 4)
+    reader.skip_tags()
+    reader.uvarint()
+    reader.text()
+    reader.uvarint()
+    reader.number(">i")
+    return reader.number(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPartition:
+    partition: int
+    error_code: int
+    records: memoryview
+
+    def next_offset(self) -> int | None:
+        """After the last whole batch; None when there is none."""
+        position, found = 0, None
+        while position + 61 <= len(self.records):
+            base_offset, length = struct.unpack_from(">qi", self.records, position)
+            if position + 12 + length > len(self.records):
+                break
+            (last_delta,) = struct.unpack_from(">i", self.records, position + 23)
+            found = base_offset + last_delta + 1
+            position += 12 + length
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    error_code: int
+    session_id: int
+    partitions: list[FetchedPartition]
+
+
+def parse_fetch(frame: memoryview) -> Fetched:
+    """`frame` is without its length, and holds one topic at most."""
+    reader = Reader(frame, 4)
+    reader.skip_tags()
+    reader.number(">i")
+    error_code, session_id = reader.number(">h"), reader.number(">i")
+    partitions: list[FetchedPartition] = []
+    for _ in range(reader.uvarint() - 1):
+        reader.text()
+        for _ in range(reader.uvarint() - 1):
+            partitions.append(_parse_partition(reader, frame))
+        reader.skip_tags()
+    return Fetched(error_code, session_id, partitions)
+
+
+def _parse_partition(reader: Reader, frame: memoryview) -> FetchedPartition:
+    partition, error_code = reader.number(">i"), reader.number(">h")
+    reader.position += 24  # high watermark, last stable offset, log start offset
+    for _ in range(reader.uvarint() - 1):
+        reader.position += 16  # an aborted transaction
+        reader.skip_tags()
+    reader.number(">i")
+    length = max(reader.uvarint() - 1, 0)
+    records = frame[reader.position : reader.position + length]
+    reader.position += length
+    reader.skip_tags()
+    return FetchedPartition(partition, error_code, records)
+
+
+def _skip_brokers(reader: Reader) -> int:
+    reader.skip_tags()
+    reader.number(">i")
+    count = reader.uvarint() - 1
+    for _ in range(count):
+        reader.number(">i")
+        reader.text()
+        reader.number(">i")
+        reader.text()
+        reader.skip_tags()
+    return count
+
+
+def broker_count(frame: memoryview) -> int:
+    return _skip_brokers(Reader(frame, 4))
+
+
+def metadata_is_ready(frame: memoryview, partition_count: int) -> bool:
+    """Whether the only topic is there, without error, and every partition has a leader."""
+    reader = Reader(frame, 4)
+    _skip_brokers(reader)
+    reader.text()
+    reader.number(">i")
+    if reader.uvarint() != 2 or reader.number(">h") != 0:
+        return False
+    reader.text()
+    reader.position += 17  # topic id, is internal
+    if reader.uvarint() - 1 != partition_count:
+        return False
+    for _ in range(partition_count):
+        error_code, _index, leader = (reader.number(form) for form in (">h", ">i", ">i"))
+        if error_code != 0 or leader < 0:
+            return False
+        reader.number(">i")
+        for _ in range(3):  # replicas, in-sync replicas, offline replicas
+            count = reader.uvarint() - 1
+            reader.position += 4 * count
+        reader.skip_tags()
+    return True

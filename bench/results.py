@@ -1,0 +1,134 @@
+"""The outcome of a run: a table for people, a page for the repository, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.table import Table
+
+from bench import targets
+from bench.benchmark import Measures
+from bench.targets import CEILING_ROWS, ROWS, Row
+
+KAFKA = "Apache Kafka"
+OTTLA = "Ottla"
+
+_HEADINGS = ("work", "unit", KAFKA, OTTLA, "ratio", "target", "verdict", "CPU Kafka", "CPU Ottla")
+
+_COLOURS = {"reached": "green", "missed": "red"}
+
+_NOTES = """\
+- *ratio* is Ottla divided by Apache Kafka; *target* is the limit for it. Two equal brokers measured
+  this way differ by up to 30 % on a small shared machine: where a ratio is that near to its target,
+  the verdict says "within noise".
+- *CPU* is the broker's processor seconds for a million records (or requests). Memory is PSS.
+- Each number is the median over the rounds; in a round the brokers take turns. Apache Kafka has its
+  stock heap (1 GB) and settings; both brokers had the same load before, and get the same client
+  settings. The broker that is not measured stays up, idle.
+- "Java consume" is Apache Kafka's consumer with the settings of ConsumerPerformance, by `assign()`
+  in place of a group, for both brokers (`bench/java/AssignConsumer.java`).
+- "CPU a produce" and "CPU a fetch": one request in flight in all. What is divided is the broker's
+  CPU for a request among 1,000 partitions (or connections) by that among one. The fetch is one of
+  an incremental session over all partitions, five of which have data.
+- The ceiling has no protocol and no broker; the load generators ran against a responder that does
+  no work."""
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return ""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+@dataclass(slots=True)
+class Results:
+    """Filled round by round. `seen[broker][key]` has one value a round."""
+
+    machine: dict[str, str]
+    rounds: int
+    is_quick: bool
+    seen: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    ceiling: Measures = field(default_factory=dict)
+
+    def add(self, broker: str, measures: Measures) -> None:
+        for key, value in measures.items():
+            self.seen.setdefault(broker, {}).setdefault(key, []).append(value)
+
+    def median(self, broker: str, key: str) -> float | None:
+        values = self.seen.get(broker, {}).get(key)
+        return statistics.median(values) if values else None
+
+    def cells(self, row: Row) -> tuple[str, ...] | None:
+        """None when nothing was measured for the row."""
+        kafka, ottla = self.median(KAFKA, row.key), self.median(OTTLA, row.key)
+        if kafka is None and ottla is None:
+            return None
+        ratio = verdict = ""
+        if kafka is not None and ottla is not None:
+            ratio = f"{targets.ratio(ottla, kafka):.2f}"
+            verdict = targets.verdict(row, ottla, kafka)
+        cpu = [number(self.median(broker, f"{row.key}.cpu")) for broker in (KAFKA, OTTLA)]
+        values = (number(kafka), number(ottla), ratio, targets.target_text(row), verdict)
+        return (row.title, row.unit, *values, *cpu)
+
+    def all_cells(self) -> list[tuple[str, ...]]:
+        return [cells for row in ROWS if (cells := self.cells(row)) is not None]
+
+    def ceiling_cells(self) -> list[tuple[str, ...]]:
+        return [
+            (row.title, row.unit, number(self.ceiling[row.key]))
+            for row in CEILING_ROWS
+            if row.key in self.ceiling
+        ]
+
+    def tables(self) -> list[Table]:
+        table = Table(title="Ottla and Apache Kafka side by side")
+        for index, heading in enumerate(_HEADINGS):
+            table.add_column(heading, justify="left" if index in (0, 1, 5, 6) else "right")
+        for cells in self.all_cells():
+            colour = _COLOURS.get(cells[6].partition(",")[0], "")
+            table.add_row(*cells, style=colour)
+        ceiling = Table("ceiling of the machine", "unit", "value")
+        for row in self.ceiling_cells():
+            ceiling.add_row(*row)
+        return [table, ceiling] if self.ceiling else [table]
+
+    def markdown(self) -> str:
+        how = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
+        if self.is_quick:
+            how += ", quick: little data, for a look only"
+        facts = [f"- {name.replace('_', ' ')}: {value}" for name, value in self.machine.items()]
+        parts = ["# Results of `./ottla bench`", "\n".join([*facts, f"- {how}"])]
+        parts.append(_markdown_table(_HEADINGS, self.all_cells()))
+        if self.ceiling:
+            heading = ("ceiling of the machine", "unit", "value")
+            parts.append(_markdown_table(heading, self.ceiling_cells()))
+        if self.failures:
+            lines = [f"- {what}: {why}" for what, why in self.failures.items()]
+            parts.append("\n".join(["Not measured:", "", *lines]))
+        return "\n\n".join([*parts, _NOTES]) + "\n"
+
+    def write(self, folder: Path) -> list[Path]:
+        page, data = folder / "RESULTS.md", folder / "results.json"
+        page.write_text(self.markdown())
+        content = {
+            "machine": self.machine,
+            "rounds": self.rounds,
+            "quick": self.is_quick,
+            "brokers": self.seen,
+            "ceiling": self.ceiling,
+            "failures": self.failures,
+        }
+        data.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        return [page, data]
+
+
+def _markdown_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [headings, ("---",) * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,199 @@
+"""`./ottla bench`: runs the benchmarks and writes the results.
+
+python bench/run.py [--only NAME]... [--quick] [--rounds N] [--no-kafka] [--no-ottla]
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(_HERE.parent))
+
+from rich.console import Console  # noqa: E402
+from rich.progress import (  # noqa: E402
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from bench import machine  # noqa: E402
+from bench.apache_kafka import ApacheKafka  # noqa: E402
+from bench.benchmark import Benchmark, Effort, Setting  # noqa: E402
+from bench.benchmarks import ALL, ceiling  # noqa: E402
+from bench.broker import Broker  # noqa: E402
+from bench.ottla_broker import Ottla  # noqa: E402
+from bench.process import is_alive  # noqa: E402
+from bench.results import Results  # noqa: E402
+from bench.warm_up import warm_up  # noqa: E402
+from tools.apache_kafka import libs, missing  # noqa: E402
+
+_CEILING = "ceiling"
+_WARM_UP_S = 30.0
+
+
+def parse_arguments() -> argparse.Namespace:
+    names = [*(each.name for each in ALL), _CEILING]
+    parser = argparse.ArgumentParser(prog="ottla bench", description="Side by side with Kafka.")
+    parser.add_argument("--only", action="append", choices=names, help="may be given again")
+    parser.add_argument("--quick", action="store_true", help="little data, one round: for a look")
+    parser.add_argument("--rounds", type=int, help="3 by default")
+    parser.add_argument("--no-kafka", action="store_true", help="Ottla alone")
+    parser.add_argument("--no-ottla", action="store_true", help="Apache Kafka alone")
+    parser.add_argument("--folder", type=Path, help="for the data; must have 15 GB free")
+    parser.add_argument("--out", type=Path, help="folder for RESULTS.md, in place of bench/")
+    arguments = parser.parse_args()
+    if arguments.rounds is None:
+        arguments.rounds = 1 if arguments.quick else 3
+    if not 1 <= arguments.rounds <= 100:
+        parser.error("--rounds is from 1 to 100")
+    return arguments
+
+
+class Run:
+    """One run of the command: its brokers, its progress bar, its results."""
+
+    def __init__(self, console: Console, arguments: argparse.Namespace, folder: Path) -> None:
+        self._console = console
+        self._arguments = arguments
+        self._setting = Setting(Effort(arguments.quick), folder)
+        self._has_java = missing() is None
+        self.results = Results(machine.facts(), arguments.rounds, arguments.quick)
+
+    def _is_wanted(self, name: str) -> bool:
+        return not self._arguments.only or name in self._arguments.only
+
+    def _chosen(self) -> list[type[Benchmark]]:
+        chosen = [each for each in ALL if self._is_wanted(each.name)]
+        for each in chosen:
+            if each.needs_java and not self._has_java:
+                self._fail(each.name, missing() or "no Java")
+        return [each for each in chosen if self._has_java or not each.needs_java]
+
+    def _fail(self, what: str, why: str) -> None:
+        self.results.failures[what] = " ".join(why.split())
+        self._console.print(f"[red]{what}: not measured:[/red] {why}")
+
+    def _brokers(self) -> list[Broker]:
+        brokers: list[Broker] = []
+        if not self._arguments.no_kafka:
+            if self._has_java:
+                libs()
+                brokers.append(ApacheKafka(self._setting.folder))
+            else:
+                self._fail("Apache Kafka", missing() or "no Java")
+        if not self._arguments.no_ottla:
+            brokers.append(Ottla(self._setting.folder))
+        return brokers
+
+    def execute(self) -> None:
+        chosen = self._chosen()
+        with ExitStack() as stack, self._progress() as progress:
+            if self._is_wanted(_CEILING):
+                task = progress.add_task(_CEILING, total=1)
+                self.results.ceiling = ceiling.measure(self._setting, self._arguments.rounds)
+                progress.advance(task)
+            if not chosen:
+                return
+            brokers = self._brokers()
+            self._start(brokers, stack, progress)
+            for kind in chosen:
+                task = progress.add_task(
+                    kind.name, total=len(brokers) * (self._arguments.rounds + 1)
+                )
+                self._measure(kind, brokers, progress, task)
+
+    @contextmanager
+    def _progress(self) -> Iterator[Progress]:
+        columns = (TextColumn("{task.description:16}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self._console) as progress:
+            yield progress
+
+    def _start(self, brokers: list[Broker], stack: ExitStack, progress: Progress) -> None:
+        task = progress.add_task("warm-up", total=len(brokers))
+        for broker in brokers:
+            stack.callback(broker.stop)
+            broker.start()
+            seconds = self._setting.effort.seconds(_WARM_UP_S)
+            warm_up(broker, seconds, with_java=self._has_java)
+            progress.advance(task)
+
+    def _measure(
+        self, kind: type[Benchmark], brokers: list[Broker], progress: Progress, task: TaskID
+    ) -> None:
+        """Round by round, the brokers in turn. A broker that fails is left out of what remains
+        of this benchmark, the other goes on."""
+        with ExitStack() as stack:
+            ready: list[tuple[Broker, Benchmark]] = []
+            for broker in brokers:
+                with self._failing(kind, broker):
+                    benchmark = kind(broker, self._setting)
+                    stack.enter_context(self._cleaning(kind, broker, benchmark))
+                    benchmark.prepare()
+                    ready.append((broker, benchmark))
+                progress.advance(task)
+            for _ in range(self._arguments.rounds):
+                for broker, benchmark in list(ready):
+                    ready.remove((broker, benchmark))
+                    with self._failing(kind, broker):
+                        self.results.add(broker.name, benchmark.measure())
+                        ready.append((broker, benchmark))
+                    progress.advance(task)
+                # Whoever was second in this round is first in the next.
+                ready.reverse()
+
+    @contextmanager
+    def _cleaning(
+        self, kind: type[Benchmark], broker: Broker, benchmark: Benchmark
+    ) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with self._failing(kind, broker):
+                benchmark.clean_up()
+
+    @contextmanager
+    def _failing(self, kind: type[Benchmark], broker: Broker) -> Iterator[None]:
+        """Whatever goes wrong with one broker in one benchmark is a line of the results. A broker
+        that died is started again for what follows."""
+        try:
+            yield
+        except Exception as error:
+            self._fail(f"{kind.name}, {broker.name}", str(error) or repr(error))
+            if not is_alive(broker.pid):
+                broker.stop()
+                broker.start()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    console = Console()
+    # As Ctrl-C does, so that every broker and client is ended on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(
+        prefix="ottla-bench-", dir=arguments.folder, ignore_cleanup_errors=True
+    ) as folder:
+        run = Run(console, arguments, Path(folder))
+        try:
+            run.execute()
+        except KeyboardInterrupt:
+            console.print("[red]interrupted[/red]")
+            return 130
+    for table in run.results.tables():
+        console.print(table)
+    for path in run.results.write(arguments.out or _HERE):
+        console.print(f"written: {path}")
+    return 1 if run.results.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What is measured, how it is shown, and what it has to reach. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Two equal brokers measured this way differ by this much on a small shared machine.
+NOISE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A measure. A target is a limit on Ottla's value divided by Apache Kafka's."""
+
+    key: str
+    title: str
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+    value_at_most: float | None = None
+    """A limit on Ottla's value itself, besides the ratio."""
+    noise: float = NOISE
+
+
+ROWS = (
+    Row("start_s", "start until metadata is answered", "s", at_most=0.1, value_at_most=0.4),
+    Row("memory_idle_mb", "memory idle", "MB", at_most=1 / 6, noise=0.0),
+    Row("memory_load_mb", "memory under load, peak", "MB", at_most=1 / 6, noise=0.0),
+    Row("java_produce_100b", "Java produce 100 B, acks=1", "k records/s", at_least=2.0),
+    Row("java_produce_1kb", "Java produce 1 KB, acks=all, idempotent", "MB/s", at_least=2.0),
+    Row("java_consume_100b", "Java consume 100 B", "k records/s", at_least=1.0),
+    Row("rdkafka_produce_1kb", "librdkafka produce 1 KB", "MB/s", at_least=1.4),
+    Row("rdkafka_consume_1kb", "librdkafka consume 1 KB", "MB/s", at_least=1.2),
+    Row("small_requests_1", "one-record requests, 1 connection", "k/s", at_least=4.0),
+    Row("small_requests_16", "one-record requests, 16 connections", "k/s", at_least=1.5),
+    Row("small_requests_100", "one-record requests, 100 connections", "k/s", at_least=0.8),
+    Row("sync_p50_us", "sync produce p50", "µs", at_most=1.0),
+    Row("sync_p99_us", "sync produce p99", "µs", at_most=0.8),
+    Row("sync_p999_us", "sync produce p99.9", "µs"),
+    Row("produce_1000_partitions", "CPU a produce, 1,000 partitions / 1", "x", at_most=1.0),
+    Row("fetch_1000_partitions", "CPU a fetch, session of 1,000 partitions / 1", "x", at_most=1.0),
+    Row("produce_1000_connections", "CPU a produce, 1,000 connections / 1", "x", at_most=1.0),
+    Row("produce_1_us", "CPU a produce, 1 connection and partition", "µs"),
+    Row("fetch_1_us", "CPU a fetch, session of 1 partition", "µs"),
+    Row("cold_p99_us", "produce p99 beside a cold read of 5 GB", "µs", at_most=1.0),
+    Row("cold_p50_us", "produce p50 beside it", "µs"),
+    Row("cold_read_mb", "the cold read itself", "MB/s"),
+)
+
+CEILING_ROWS = (
+    Row("ceiling_in_mb", "loopback socket into a file", "MB/s"),
+    Row("ceiling_out_mb", "file back into the socket, sendfile", "MB/s"),
+    Row("ceiling_requests_1", "our load generator, 1 connection", "k/s"),
+    Row("ceiling_requests_16", "our load generator, 16 connections", "k/s"),
+    Row("ceiling_requests_100", "our load generator, 100 connections", "k/s"),
+    Row("ceiling_sync_p50_us", "our sync client p50", "µs"),
+    Row("ceiling_sync_p99_us", "our sync client p99", "µs"),
+)
+
+
+def ratio(ottla: float, kafka: float) -> float:
+    return ottla / kafka if kafka else float("inf")
+
+
+def verdict(row: Row, ottla: float, kafka: float) -> str:
+    """Empty when the row has no target."""
+    quotient = ratio(ottla, kafka)
+    if row.value_at_most is not None and ottla > row.value_at_most:
+        return "missed"
+    if row.at_least is not None:
+        margin = quotient / row.at_least
+    elif row.at_most is not None:
+        margin = row.at_most / quotient if quotient else float("inf")
+    else:
+        return ""
+    word = "reached" if margin >= 1 else "missed"
+    is_noise = 1 / (1 + row.noise) < margin < 1 + row.noise and row.noise > 0
+    return f"{word}, within noise" if is_noise else word
+
+
+def target_text(row: Row) -> str:
+    if row.at_least is not None:
+        return f"≥ {row.at_least:g}"
+    if row.at_most is None:
+        return ""
+    text = f"≤ {row.at_most:.3g}"
+    return f"{text}, ≤ {row.value_at_most:g} {row.unit}" if row.value_at_most else text

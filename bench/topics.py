@@ -1,0 +1,60 @@
+"""Topics of a benchmark, made and removed by librdkafka's admin client."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from bench import process
+from bench.broker import BenchError, Broker
+
+_PATIENCE_S = 60
+
+_numbers = itertools.count()
+
+
+def create(broker: Broker, stem: str, partitions: int = 1) -> str:
+    """A topic of a new name, with leaders for all its partitions."""
+    name = f"bench-{stem}-{next(_numbers)}"
+    admin = _admin(broker)
+    futures = admin.create_topics([NewTopic(name, partitions, 1)], request_timeout=_PATIENCE_S)
+    futures[name].result(_PATIENCE_S)
+    broker.wait_for_topic(name, partitions)
+    return name
+
+
+def delete(broker: Broker, name: str) -> None:
+    admin = _admin(broker)
+    admin.delete_topics([name], request_timeout=_PATIENCE_S)[name].result(_PATIENCE_S)
+
+
+@contextmanager
+def temporary(broker: Broker, stem: str, partitions: int = 1) -> Iterator[str]:
+    """Removed again after the block, so that a long run does not fill the disk."""
+    name = create(broker, stem, partitions)
+    try:
+        yield name
+    finally:
+        if process.is_alive(broker.pid):
+            delete(broker, name)
+
+
+def check_end_offset(broker: Broker, name: str, expected: int) -> None:
+    """What a client counts as acknowledged must be in the log: guards against a broker (or a
+    client of ours) that is quick because it does not do the work."""
+    partition = TopicPartition(name, 0)
+    admin = _admin(broker)
+    futures = admin.list_offsets({partition: OffsetSpec.latest()})
+    found = futures[partition].result(_PATIENCE_S).offset
+    if found != expected:
+        raise BenchError(f"{name} ends at offset {found}, where {expected} was acknowledged")
+
+
+def _admin(broker: Broker) -> AdminClient:
+    """To be kept in a variable until its futures are done: they die with it."""
+    # Its events may be let go unserved; librdkafka would say so on the terminal.
+    return AdminClient({"bootstrap.servers": broker.address, "log_level": 4})
