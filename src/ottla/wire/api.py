@@ -5,9 +5,39 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from ottla.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from ottla.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from ottla.wire.schema import Request, Response
 
@@ -15,8 +45,26 @@ from ottla.wire.schema import Request, Response
 class ApiKey(IntEnum):
     PRODUCE = 0
     FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
+    FIND_COORDINATOR = 10
     API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    INCREMENTAL_ALTER_CONFIGS = 44
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TOPIC_PARTITIONS = 75
 
 
 class Api(NamedTuple):
@@ -26,16 +74,48 @@ class Api(NamedTuple):
 
     @property
     def versions(self) -> range:
+        """What can be decoded and encoded."""
         return self.request.VERSIONS
 
+    @property
+    def advertised_versions(self) -> range:
+        """What ApiVersions lists, which is what Kafka 4.3 lists."""
+        return _ADVERTISED_OTHERWISE.get(self.key, self.versions)
+
+
+_ADVERTISED_OTHERWISE = {
+    # librdkafka takes a broker that does not list these old versions for one that is too old
+    # for any compression but gzip (KAFKA-18659). They are not to be had.
+    ApiKey.PRODUCE: range(ProduceRequest.VERSIONS.stop),
+    # The newest is unstable in Kafka 4.3: two-phase commit (KIP-939).
+    ApiKey.INIT_PRODUCER_ID: InitProducerIdRequest.VERSIONS[:-1],
+}
 
 APIS: dict[ApiKey, Api] = {
     ApiKey(request.API_KEY): Api(ApiKey(request.API_KEY), request, response)
     for request, response in (
         (ProduceRequest, ProduceResponse),
         (FetchRequest, FetchResponse),
+        (ListOffsetsRequest, ListOffsetsResponse),
         (MetadataRequest, MetadataResponse),
+        (FindCoordinatorRequest, FindCoordinatorResponse),
         (ApiVersionsRequest, ApiVersionsResponse),
+        (CreateTopicsRequest, CreateTopicsResponse),
+        (DeleteTopicsRequest, DeleteTopicsResponse),
+        (DeleteRecordsRequest, DeleteRecordsResponse),
+        (InitProducerIdRequest, InitProducerIdResponse),
+        (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+        (DescribeAclsRequest, DescribeAclsResponse),
+        (CreateAclsRequest, CreateAclsResponse),
+        (DeleteAclsRequest, DeleteAclsResponse),
+        (DescribeConfigsRequest, DescribeConfigsResponse),
+        (AlterConfigsRequest, AlterConfigsResponse),
+        (DescribeLogDirsRequest, DescribeLogDirsResponse),
+        (CreatePartitionsRequest, CreatePartitionsResponse),
+        (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        (DescribeClusterRequest, DescribeClusterResponse),
+        (DescribeProducersRequest, DescribeProducersResponse),
+        (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }
 

@@ -70,6 +70,11 @@ class FrameReader:
         """Whether the stream may not end here."""
         return self._own is not None or bool(self._kept)
 
+    @property
+    def held_byte_count(self) -> int:
+        """What the frame that has a buffer of its own may come to hold."""
+        return 0 if self._own is None else self._own_bytes
+
     def get_buffer(self) -> memoryview:
         own = self._own
         if own is not None:

@@ -1,4 +1,17 @@
-"""Produce."""
+"""Produce: record batches to append.
+
+Versions 0 to 2 carried older message formats and went with Kafka 4. They are still listed to
+clients, else librdkafka falls back to no compression (KAFKA-18659), but not decoded.
+
+- Version 3 brought record batches of magic 2, and transactional ids.
+- 5 tells the log start offset, so that a producer can tell deleted records from lost ones.
+- 7 allows zstd (KIP-110).
+- 8 names the records that made a batch fail (KIP-467).
+- 9 is flexible.
+- 10 points to the new leader when this broker is not it any more (KIP-951).
+- 11 may answer TRANSACTION_ABORTABLE; 12 adds partitions to a transaction by itself (KIP-890).
+- 13 has topic ids in place of names (KIP-516).
+"""
 
 from __future__ import annotations
 
@@ -31,6 +44,7 @@ class TopicProduceData(Struct):
 
 class ProduceRequest(Request, api_key=0, versions="3-13", flexible="9+"):
     transactional_id: str | None = string(nullable="3+", default=None)
+    # -1 for all in-sync replicas, 1 for the leader, 0 for no response at all.
     acks: int = int16()
     timeout_ms: int = int32()
     topic_data: list[TopicProduceData] = array(TopicProduceData)
@@ -50,6 +64,7 @@ class PartitionProduceResponse(Struct):
     index: int = int32()
     error_code: int = int16()
     base_offset: int = int64()
+    # -1 unless the topic stamps records itself (message.timestamp.type=LogAppendTime).
     log_append_time_ms: int = int64(default=-1)
     log_start_offset: int = int64("5+", default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, "8+")

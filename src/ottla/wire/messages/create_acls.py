@@ -1,0 +1,34 @@
+"""CreateAcls.
+
+- Version 1 is the first with pattern types: 3 is literal, 4 prefixed (KIP-290).
+- 2 is flexible.
+- 3 knows users as resources.
+"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Request, Response, Struct, array, int8, int16, int32, string
+
+
+class AclCreation(Struct):
+    resource_type: int = int8()
+    resource_name: str = string()
+    resource_pattern_type: int = int8(default=3)
+    principal: str = string()
+    host: str = string()
+    operation: int = int8()
+    permission_type: int = int8()
+
+
+class CreateAclsRequest(Request, api_key=30, versions="1-3", flexible="2+"):
+    creations: list[AclCreation] = array(AclCreation)
+
+
+class AclCreationResult(Struct):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="1+")
+
+
+class CreateAclsResponse(Response, api_key=30, versions="1-3", flexible="2+"):
+    throttle_time_ms: int = int32()
+    results: list[AclCreationResult] = array(AclCreationResult)

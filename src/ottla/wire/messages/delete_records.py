@@ -1,0 +1,37 @@
+"""DeleteRecords: moves the log start offset of partitions up. Version 2 is flexible."""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class DeleteRecordsPartition(Struct):
+    partition_index: int = int32()
+    # The first to keep; -1 for the high watermark.
+    offset: int = int64()
+
+
+class DeleteRecordsTopic(Struct):
+    name: str = string()
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+
+
+class DeleteRecordsRequest(Request, api_key=21, versions="0-2", flexible="2+"):
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+class DeleteRecordsPartitionResult(Struct):
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+class DeleteRecordsTopicResult(Struct):
+    name: str = string()
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+
+
+class DeleteRecordsResponse(Response, api_key=21, versions="0-2", flexible="2+"):
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -1,0 +1,44 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, by which followers truncate (KIP-101, 279).
+
+- Version 2 fences by the leader epoch that the asker knows (KIP-320).
+- 3 says who asks; -2 stands for one that may see offsets above the high watermark, which is also
+  what older versions are taken as.
+- 4 is flexible.
+"""
+
+from __future__ import annotations
+
+from ottla.wire.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class OffsetForLeaderPartition(Struct):
+    partition: int = int32()
+    current_leader_epoch: int = int32(default=-1)
+    leader_epoch: int = int32()
+
+
+class OffsetForLeaderTopic(Struct):
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+class OffsetForLeaderEpochRequest(Request, api_key=23, versions="2-4", flexible="4+"):
+    replica_id: int = int32("3+", default=-2)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+class EpochEndOffset(Struct):
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(default=-1)
+    end_offset: int = int64(default=-1)
+
+
+class OffsetForLeaderTopicResult(Struct):
+    topic: str = string()
+    partitions: list[EpochEndOffset] = array(EpochEndOffset)
+
+
+class OffsetForLeaderEpochResponse(Response, api_key=23, versions="2-4", flexible="4+"):
+    throttle_time_ms: int = int32()
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
