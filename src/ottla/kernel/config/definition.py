@@ -11,14 +11,21 @@ the declarations back.
 
 from __future__ import annotations
 
-import re
-from dataclasses import field, fields
-from enum import Enum, IntEnum
-from typing import Any, Protocol
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import Field, field, fields
+from enum import IntEnum
+from typing import Any, Literal, TypeVar
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 
+INT_MAX = (1 << 31) - 1
+LONG_MAX = (1 << 63) - 1
+
 SettingValue = bool | int | float | str | tuple[str, ...] | None
+
+
+_C = TypeVar("_C")
 
 
 class ConfigType(IntEnum):
@@ -61,28 +68,14 @@ class ConfigSource(IntEnum):
     GROUP_CONFIG = 8
 
 
-class Importance(Enum):
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
+Importance = Literal["high", "medium", "low"]
 
+Change = Literal["read-only", "per-broker", "cluster-wide"]
+"""How a broker setting may change while the broker runs (KIP-226)."""
 
-HIGH = Importance.HIGH
-MEDIUM = Importance.MEDIUM
-LOW = Importance.LOW
-
-
-class Change(Enum):
-    """How a broker setting may change while the broker runs (KIP-226)."""
-
-    READ_ONLY = "read-only"
-    PER_BROKER = "per-broker"
-    CLUSTER_WIDE = "cluster-wide"
-
-
-READ_ONLY = Change.READ_ONLY
-PER_BROKER = Change.PER_BROKER
-CLUSTER_WIDE = Change.CLUSTER_WIDE
+READ_ONLY: Change = "read-only"
+PER_BROKER: Change = "per-broker"
+CLUSTER_WIDE: Change = "cluster-wide"
 
 
 class InvalidSetting(KafkaError):
@@ -96,16 +89,30 @@ class InvalidSetting(KafkaError):
         self.name = name
 
 
-class Validator(Protocol):
+class UnknownSetting(KafkaError):
+    """A name that no setting has. Names the nearest one, so that a typing error is found at a
+    glance."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        import difflib  # only ever needed on the way to an error
+
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        hint = f". Did you mean {near[0]}?" if near else ""
+        super().__init__(ErrorCode.INVALID_CONFIG, f"Unknown {kind} config name: {name}{hint}")
+        self.name = name
+
+
+class Validator:
+    """What a setting's value must be beyond its type. `str()` tells a person what is allowed."""
+
+    __slots__ = ()
+
     def check(self, name: str, value: Any) -> None:
-        """Raises InvalidSetting. `value` has the setting's type and is None only where the
-        default is None too."""
-
-    def __str__(self) -> str:
-        """What is allowed, for a person."""
+        """Raises InvalidSetting. `value` has the setting's type."""
+        raise NotImplementedError
 
 
-class Between:
+class Between(Validator):
     __slots__ = ("high", "low")
 
     def __init__(self, low: float, high: float | None = None) -> None:
@@ -113,8 +120,6 @@ class Between:
         self.high = high
 
     def check(self, name: str, value: Any) -> None:
-        if value is None:
-            raise InvalidSetting(name, "null", "Value must be non-null")
         if value < self.low:
             raise InvalidSetting(name, value, f"Value must be at least {self.low}")
         if self.high is not None and value > self.high:
@@ -134,7 +139,7 @@ def between(low: float, high: float) -> Between:
     return Between(low, high)
 
 
-class OneOf:
+class OneOf(Validator):
     __slots__ = ("allowed", "ignore_case")
 
     def __init__(self, *allowed: str, ignore_case: bool = False) -> None:
@@ -153,7 +158,7 @@ class OneOf:
         return "one of " + ", ".join(self.allowed)
 
 
-class Items:
+class Items(Validator):
     """A list without empty items; of the `allowed` ones only, where given (KIP-1161)."""
 
     __slots__ = ("allowed", "empty_allowed")
@@ -181,7 +186,7 @@ class Items:
         return "a list"
 
 
-class NotEmpty:
+class NotEmpty(Validator):
     __slots__ = ()
 
     def check(self, name: str, value: Any) -> None:
@@ -239,14 +244,10 @@ class Setting:
         return self.type is PASSWORD
 
     def parse(self, text: str) -> SettingValue:
-        value = _PARSERS[self.type](self.name, text.strip())
+        value: SettingValue = _PARSERS[self.type](self.name, text.strip())
         if self.validator is not None:
             self.validator.check(self.name, value)
         return value
-
-    def text(self, value: SettingValue) -> str | None:
-        """As Kafka writes it in DescribeConfigs."""
-        return value_text(value)
 
     def __repr__(self) -> str:
         return f"Setting({self.name})"
@@ -258,7 +259,7 @@ def setting(
     validator: Validator | None = None,
     *,
     doc: str,
-    importance: Importance = MEDIUM,
+    importance: Importance = "medium",
     change: Change = READ_ONLY,
     synonyms: tuple[str, ...] = (),
     internal: bool = False,
@@ -284,16 +285,23 @@ def settings_of(cls: type[Any]) -> dict[str, Setting]:
     return found
 
 
-def unknown_setting_message(kind: str, name: str, known: dict[str, Setting]) -> str:
-    """Names the nearest known setting, so that a typing error is found at a glance."""
-    import difflib  # only ever needed on the way to an error
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f". Did you mean {near[0]}?" if near else ""
-    return f"Unknown {kind} config name: {name}{hint}"
+def settings_group(cls: type[_C]) -> type[_C]:
+    """For a class that declares settings without being a dataclass (its instances have two
+    hundred of them: a generated `__init__` would cost the start of the broker 6 ms). Each
+    attribute becomes its default, and `cls.SETTINGS` the declarations."""
+    found: dict[str, Setting] = {}
+    for attribute, declared in list(vars(cls).items()):
+        if isinstance(declared, Field):
+            it: Setting = declared.metadata["setting"]
+            it.name = attribute.replace("_", ".")
+            found[it.name] = it
+            setattr(cls, attribute, it.default)
+    cls.SETTINGS = found  # type: ignore[attr-defined]
+    return cls
 
 
 def value_text(value: SettingValue) -> str | None:
+    """As Kafka writes it in DescribeConfigs."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -324,13 +332,6 @@ def _java_double_text(value: float) -> str:
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
 
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-_REAL_NUMBER = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
-)
-_LIST_SEPARATOR = re.compile(r"\s*,\s*")
-
-
 def _parse_boolean(name: str, text: str) -> bool:
     lowered = text.lower()
     if lowered not in ("true", "false"):
@@ -340,7 +341,8 @@ def _parse_boolean(name: str, text: str) -> bool:
 
 def _parse_whole(name: str, text: str, bits: int, type_name: str) -> int:
     # Not int(text) alone: that also takes 1_000 and digits of other scripts.
-    if _WHOLE_NUMBER.fullmatch(text) is not None and len(text) <= 20:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits.isascii() and digits.isdigit() and len(digits) < 20:
         value = int(text)
         if -(1 << (bits - 1)) <= value < 1 << (bits - 1):
             return value
@@ -360,14 +362,19 @@ def _parse_short(name: str, text: str) -> int:
 
 
 def _parse_double(name: str, text: str) -> float:
-    if _REAL_NUMBER.fullmatch(text) is None:
-        raise InvalidSetting(name, text, "Not a number of type DOUBLE")
-    return float(text.rstrip("dDfF") if text[-1] in "dDfF" else text)
+    # What Java takes: also a trailing d or f; not 1_000, and these two only as spelled here.
+    special = text.lstrip("+-") in ("NaN", "Infinity")
+    number = text[:-1] if text[-1:] in ("d", "D", "f", "F") else text
+    plain = number.isascii() and "_" not in number and number[-1:] in "0123456789."
+    if special or plain:
+        with suppress(ValueError):
+            return float(number)
+    raise InvalidSetting(name, text, "Not a number of type DOUBLE")
 
 
 def _parse_list(name: str, text: str) -> tuple[str, ...]:
     # A repeated item counts once, in the place of its first mention (KIP-1161).
-    return tuple(dict.fromkeys(_LIST_SEPARATOR.split(text))) if text else ()
+    return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 
 def _parse_text(name: str, text: str) -> str:

@@ -13,25 +13,25 @@ from ottla.kernel.config.definition import (
     INT,
     LIST,
     LONG,
+    LONG_MAX,
     STRING,
     InvalidSetting,
     Items,
     OneOf,
     Setting,
-    SettingValue,
+    UnknownSetting,
+    Validator,
     at_least,
     between,
     setting,
     settings_of,
     shown,
-    unknown_setting_message,
 )
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.kernel.config.broker import BrokerConfig
 
-LONG_MAX = (1 << 63) - 1
 DAY_MS = 86_400_000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -39,7 +39,7 @@ COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 _UNIT_MS = {"minutes": 60_000, "hours": 3_600_000}
 
 
-class GzipLevel:
+class GzipLevel(Validator):
     __slots__ = ()
 
     def check(self, name: str, value: Any) -> None:
@@ -50,12 +50,11 @@ class GzipLevel:
         return "from 1 to 9, or -1"
 
 
-class ThrottledReplicas:
+class ThrottledReplicas(Validator):
     __slots__ = ()
-    _replicas = re.compile(r"\*?|\s*[0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*,*\s*")
 
     def check(self, name: str, value: Any) -> None:
-        if self._replicas.fullmatch(",".join(value)) is None:
+        if not re.fullmatch(r"\*?|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*,?", ",".join(value)):
             raise InvalidSetting(
                 name, shown(value), f"{name} must be * or a list of partition:broker"
             )
@@ -329,13 +328,12 @@ class TopicConfig:
 TOPIC_SETTINGS: dict[str, Setting] = settings_of(TopicConfig)
 
 
-def synonym_value(name: str, value: Any) -> SettingValue:
-    """A broker setting's value in the unit of the topic setting that it stands for. A negative
-    time means "no limit", in whichever unit."""
-    unit_ms = _UNIT_MS.get(name.rpartition(".")[2])
-    if unit_ms is None:
-        return value  # type: ignore[no-any-return]
-    return -1 if value < 0 else value * unit_ms  # type: ignore[no-any-return]
+def synonym_value(name: str, value: Any) -> Any:
+    """A broker setting's value in the unit of the topic setting that it stands for."""
+    unit_ms = _UNIT_MS.get(name.rpartition(".")[2], 1)
+    if name.startswith("log.retention.") and name != "log.retention.bytes" and value < 0:
+        return -1  # Kafka takes every negative time as "no limit"
+    return value if unit_ms == 1 else value * unit_ms
 
 
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
@@ -356,9 +354,7 @@ def validate_overrides(overrides: Mapping[str, str | None], broker: BrokerConfig
     given: dict[str, str] = {}
     for name, text in overrides.items():
         if name not in TOPIC_SETTINGS:
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG, unknown_setting_message("topic", name, TOPIC_SETTINGS)
-            )
+            raise UnknownSetting("topic", name, TOPIC_SETTINGS)
         if text is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"Null value not supported for topic config: {name}"
