@@ -1,0 +1,67 @@
+"""A process with a session of its own. Reads calls as JSON lines, `["set", "/a", "text", 0]`, and
+answers each with one line, `{"result": ...}` or `{"error": "BadVersion"}`. `["watch", path]` makes
+it write `{"changed": path}` from then on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from ottla.coordination.sqlite import SqliteStore
+from ottla.coordination.store import StoreError
+from ottla.kernel.clock import SystemClock
+from ottla.kernel.disk import SystemDisk
+from ottla.kernel.workers import ThreadWorkers
+
+
+def say(content: dict[str, Any]) -> None:
+    print(json.dumps(content), flush=True)
+
+
+async def obey(store: SqliteStore, method: str, path: str, *args: Any) -> Any:
+    match method:
+        case "watch":
+            await store.watch_node(path, lambda: say({"changed": path}))
+            await store.watch_children(path, lambda: say({"changed": path}))
+            return None
+        case "create":
+            return await store.create(path, args[0].encode(), ephemeral=args[1])
+        case "set":
+            return await store.set(path, args[0].encode(), args[1])
+        case "get":
+            return (await store.get(path)).data.decode()
+        case "increment":  # Until it has won, as anybody would who counts together with others.
+            for _ in range(args[0]):
+                while not await try_to_increment(store, path):
+                    pass
+            return None
+    raise AssertionError(method)
+
+
+async def try_to_increment(store: SqliteStore, path: str) -> bool:
+    node = await store.get(path)
+    try:
+        await store.set(path, str(int(node.data) + 1).encode(), node.version)
+    except StoreError:
+        return False
+    return True
+
+
+async def main(path: str) -> None:
+    workers = ThreadWorkers()
+    store = SqliteStore(path, clock=SystemClock(), disk=SystemDisk(), workers=workers)
+    await store.open()
+    say({"result": store.session_id})
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        try:
+            say({"result": await obey(store, *json.loads(line))})
+        except StoreError as error:
+            say({"error": type(error).__name__})
+    await store.close()
+    workers.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
