@@ -67,7 +67,7 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
         if level is None or level == _KAFKA_LZ4_DEFAULT_LEVEL:
             level = _LZ4_FAST_LEVEL
         lz4 = cramjam.lz4.Compressor(level, content_checksum=False, block_linked=False)
-        lz4.compress(data)
+        lz4.compress(bytes(data))
         return bytes(lz4.finish())
     return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
 

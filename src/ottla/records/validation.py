@@ -34,13 +34,14 @@ from ottla.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
     TimestampType,
+    is_crc_valid,
     parse_header,
     patch_max_timestamp,
 )
 from ottla.records.builder import recompress
 from ottla.records.compression import Compression
 from ottla.records.errors import CorruptRecord, RecordError, RecordsRejected
-from ottla.records.record import iter_records
+from ottla.records.record import DECOMPRESSED_BYTES_MAX, RECORD_BYTES_MIN, iter_records
 
 if TYPE_CHECKING:
     from ottla.kernel.config.topic import TopicConfig
@@ -149,10 +150,13 @@ def validate_produced(
         raise _too_large(size, policy)
     if _crc(batch[ATTRIBUTES_AT:]) != crc:
         raise CorruptRecord("the CRC of the record batch is wrong")
-    if record_count <= 0 or last_offset_delta != record_count - 1:
+    room_bytes = DECOMPRESSED_BYTES_MAX if attributes & COMPRESSION_MASK else size
+    if not 0 < record_count <= room_bytes // RECORD_BYTES_MIN or (
+        last_offset_delta != record_count - 1
+    ):
         raise _invalid(
-            f"a batch of {record_count} records cannot have the last offset delta "
-            f"{last_offset_delta}"
+            f"a batch of {size} bytes claims {record_count} records "
+            f"and the last offset delta {last_offset_delta}"
         )
     if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):
         raise _invalid(
@@ -165,7 +169,11 @@ def validate_produced(
         and not attributes & LOG_APPEND_TIME_FLAG
     ):
         return batch, header
-    return _adapt(batch, header, policy, now_ms)
+    try:
+        return _adapt(batch, header, policy, now_ms)
+    except CorruptRecord as error:
+        # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
+        raise _invalid(str(error)) from None
 
 
 def _check_attributes(attributes: int, producer_id: int, produce_version: int) -> None:
@@ -224,34 +232,22 @@ def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int
     oldest = now_ms - policy.timestamp_before_max_ms
     newest = now_ms + policy.timestamp_after_max_ms
     checks_timestamps = not policy.is_log_append_time
-    try:
-        for index, record in enumerate(iter_records(batch)):
-            timestamp = record.timestamp
-            if timestamp > max_timestamp:
-                max_timestamp = timestamp
-            if policy.is_compacted and record.key is None:
-                errors.append(RecordError(index, "a compacted topic takes no record without a key"))
-            elif (
-                checks_timestamps
-                and timestamp != NO_TIMESTAMP
-                and not oldest <= timestamp <= newest
-            ):
-                code = ErrorCode.INVALID_TIMESTAMP
-                errors.append(
-                    RecordError(
-                        index, f"timestamp {timestamp} is not between {oldest} and {newest}"
-                    )
-                )
-            if len(errors) == RECORD_ERRORS_MAX:
-                break
-    except CorruptRecord as error:
-        # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
-        raise _invalid(error.message or "the records are malformed") from None
+    for index, record in enumerate(iter_records(batch)):
+        timestamp = record.timestamp
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        if policy.is_compacted and record.key is None:
+            errors.append(RecordError(index, "a compacted topic takes no record without a key"))
+        elif checks_timestamps and timestamp != NO_TIMESTAMP and not oldest <= timestamp <= newest:
+            code = ErrorCode.INVALID_TIMESTAMP
+            message = f"timestamp {timestamp} is not between {oldest} and {newest}"
+            errors.append(RecordError(index, message))
+        if len(errors) == RECORD_ERRORS_MAX:
+            break
     if errors:
-        reason = "timestamp" if code is ErrorCode.INVALID_TIMESTAMP else "key"
-        raise RecordsRejected(
-            code, f"{len(errors)} records were rejected, the first for its {reason}", errors
-        )
+        first = errors[0]
+        summary = f"{len(errors)} of the records are refused; {first.batch_index}: {first.message}"
+        raise RecordsRejected(code, summary, errors)
     return max_timestamp
 
 
@@ -267,12 +263,22 @@ def _misframed(batch: memoryview) -> KafkaError:
         )
     if size > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
         return CorruptRecord(f"there is no message format with magic {batch[MAGIC_AT]}")
-    if size < HEADER_BYTES:
-        return CorruptRecord(f"a record batch has {HEADER_BYTES} bytes or more, not {size}")
+    if size < LENGTH_AT + 4:
+        return _invalid(f"{size} bytes are no record batch")
     claimed_bytes: int = struct.unpack_from(">i", batch, LENGTH_AT)[0] + LOG_OVERHEAD_BYTES
-    if HEADER_BYTES <= claimed_bytes < size:
-        return _invalid("a produce request holds exactly one record batch for each partition")
-    return CorruptRecord(f"a record batch claims {claimed_bytes} bytes, {size} were sent")
+    if claimed_bytes < HEADER_BYTES:
+        return CorruptRecord(f"a record batch of {claimed_bytes} bytes cannot be")
+    if claimed_bytes > size:
+        # Kafka takes a cut batch for no batch.
+        return _invalid(f"the record batch claims {claimed_bytes} bytes, {size} were sent")
+    if not is_crc_valid(batch[:claimed_bytes]):
+        return CorruptRecord("the length or the CRC of the record batch is wrong")
+    # Kafka drops a tail that is not a whole batch and acknowledges the rest. To acknowledge
+    # less than was sent is worse than to refuse what no client sends.
+    return _invalid(
+        "a produce request holds exactly one record batch for each partition, "
+        f"here {size - claimed_bytes} bytes follow it"
+    )
 
 
 def _invalid(message: str) -> KafkaError:
