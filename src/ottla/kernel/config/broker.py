@@ -135,7 +135,7 @@ class BrokerConfig(
         given: dict[str, SettingValue] = {}
         for source in (self.static, self.dynamic_default, self.dynamic):
             for name, text in source.items():
-                given[name] = known_setting(name).parse(text)
+                given[name] = known_setting(name).parse(text, name)
         check_refused(given)
         values["given"] = given
         for name, value in given.items():
@@ -263,15 +263,24 @@ def known_setting(name: str) -> Setting:
     found = BROKER_SETTINGS.get(name) or unused_settings().get(name)
     if found is not None:
         return found
-    base = LISTENER_PREFIX.fullmatch(name)
-    if base is not None:
-        inner = next((m for m in _MECHANISM_SETTINGS if base[1].endswith(m)), base[1])
-        found = BROKER_SETTINGS.get(inner) or unused_settings().get(inner)
+    base = base_name(name)
+    if base != name:
+        found = BROKER_SETTINGS.get(base) or unused_settings().get(base)
         if found is not None:
             return found
     if name.startswith(_PLUGIN_PREFIXES):
         return unused_settings()["security.providers"]
     raise UnknownSetting("broker", name, [*BROKER_SETTINGS, *unused_settings()])
+
+
+def base_name(name: str) -> str:
+    """`listener.name.NAME.[MECHANISM.]BASE` is BASE for one listener; other names are their
+    own."""
+    prefixed = LISTENER_PREFIX.fullmatch(name)
+    if prefixed is None:
+        return name
+    inner = prefixed[1]
+    return next((setting for setting in _MECHANISM_SETTINGS if inner.endswith(setting)), inner)
 
 
 def _check_advertised(advertised: tuple[Listener, ...], listeners: tuple[Listener, ...]) -> None:

@@ -2,7 +2,8 @@
 
 A `server.properties` written for Kafka should start Ottla wherever that is harmless: these are
 accepted, their types are checked, and the broker says once that they have no effect. Names with
-a star may change while a Kafka broker runs. From Kafka 4.3, and, for ZooKeeper's time, 3.9.
+a star may change while a Kafka broker runs, those with a plus on a single broker only. From
+Kafka 4.3, and, for ZooKeeper's time, 3.9.
 """
 
 from __future__ import annotations
@@ -18,19 +19,23 @@ from ottla.kernel.config.definition import (
     LIST,
     LONG,
     PASSWORD,
+    PER_BROKER,
     READ_ONLY,
     SHORT,
     STRING,
+    Change,
     Setting,
 )
+
+_CHANGES: dict[str, Change] = {"": READ_ONLY, "*": CLUSTER_WIDE, "+": PER_BROKER}
 
 _NAMES = {
     CLASS: """
         alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name
-        principal.builder.class* sasl.client.callback.handler.class
+        principal.builder.class+ sasl.client.callback.handler.class
         sasl.login.callback.handler.class sasl.login.class sasl.oauthbearer.jwt.retriever.class
         sasl.oauthbearer.jwt.validator.class sasl.server.callback.handler.class
-        ssl.engine.factory.class*
+        ssl.engine.factory.class+
     """,
     INT: """
         alter.log.dirs.replication.quota.window.num
@@ -90,29 +95,29 @@ _NAMES = {
         remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
         remote.log.metadata.manager.listener.name remote.log.storage.manager.class.name
         remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-        replica.selector.class sasl.kerberos.kinit.cmd* sasl.kerberos.service.name*
-        sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol*
+        replica.selector.class sasl.kerberos.kinit.cmd+ sasl.kerberos.service.name+
+        sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol+
         sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
         sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub
         sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
         sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
         sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope
         sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-        sasl.oauthbearer.token.endpoint.url security.providers ssl.client.auth*
-        ssl.endpoint.identification.algorithm* ssl.keymanager.algorithm* ssl.keystore.location*
-        ssl.keystore.type* ssl.principal.mapping.rules ssl.protocol* ssl.provider*
-        ssl.secure.random.implementation* ssl.trustmanager.algorithm* ssl.truststore.location*
-        ssl.truststore.type* zookeeper.clientCnxnSocket
+        sasl.oauthbearer.token.endpoint.url security.providers ssl.client.auth+
+        ssl.endpoint.identification.algorithm+ ssl.keymanager.algorithm+ ssl.keystore.location+
+        ssl.keystore.type+ ssl.principal.mapping.rules ssl.protocol+ ssl.provider+
+        ssl.secure.random.implementation+ ssl.trustmanager.algorithm+ ssl.truststore.location+
+        ssl.truststore.type+ zookeeper.clientCnxnSocket
         zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
         zookeeper.ssl.keystore.type zookeeper.ssl.protocol zookeeper.ssl.truststore.location
         zookeeper.ssl.truststore.type
     """,
     LIST: """
         config.providers* controller.quorum.bootstrap.servers controller.quorum.voters
-        cordoned.log.dirs* early.start.listeners group.share.assignors kafka.metrics.reporters
-        metric.reporters* process.roles sasl.enabled.mechanisms*
-        sasl.kerberos.principal.to.local.rules* sasl.oauthbearer.expected.audience
-        ssl.cipher.suites* ssl.enabled.protocols* zookeeper.ssl.cipher.suites
+        cordoned.log.dirs+ early.start.listeners group.share.assignors kafka.metrics.reporters
+        metric.reporters* process.roles sasl.enabled.mechanisms+
+        sasl.kerberos.principal.to.local.rules+ sasl.oauthbearer.expected.audience
+        ssl.cipher.suites+ ssl.enabled.protocols+ zookeeper.ssl.cipher.suites
         zookeeper.ssl.enabled.protocols
     """,
     LONG: """
@@ -126,7 +131,7 @@ _NAMES = {
         remote.log.index.file.cache.total.size.bytes* remote.log.index.file.cache.ttl.ms
         remote.log.manager.copy.max.bytes.per.second* remote.log.manager.fetch.max.bytes.per.second*
         remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
-        remote.log.manager.task.retry.backoff.ms sasl.kerberos.min.time.before.relogin*
+        remote.log.manager.task.retry.backoff.ms sasl.kerberos.min.time.before.relogin+
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
         sasl.oauthbearer.jwks.endpoint.refresh.ms
         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
@@ -144,20 +149,20 @@ _NAMES = {
     """,
     PASSWORD: """
         delegation.token.secret.key password.encoder.old.secret password.encoder.secret
-        sasl.jaas.config* sasl.oauthbearer.assertion.private.key.passphrase
-        sasl.oauthbearer.client.credentials.client.secret ssl.key.password*
-        ssl.keystore.certificate.chain* ssl.keystore.key* ssl.keystore.password*
-        ssl.truststore.certificates* ssl.truststore.password* zookeeper.ssl.keystore.password
+        sasl.jaas.config+ sasl.oauthbearer.assertion.private.key.passphrase
+        sasl.oauthbearer.client.credentials.client.secret ssl.key.password+
+        ssl.keystore.certificate.chain+ ssl.keystore.key+ ssl.keystore.password+
+        ssl.truststore.certificates+ ssl.truststore.password+ zookeeper.ssl.keystore.password
         zookeeper.ssl.truststore.password
     """,
     DOUBLE: """
-        remote.log.manager.task.retry.jitter sasl.kerberos.ticket.renew.jitter*
-        sasl.kerberos.ticket.renew.window.factor* sasl.login.refresh.window.factor*
-        sasl.login.refresh.window.jitter*
+        remote.log.manager.task.retry.jitter sasl.kerberos.ticket.renew.jitter+
+        sasl.kerberos.ticket.renew.window.factor+ sasl.login.refresh.window.factor+
+        sasl.login.refresh.window.jitter+
     """,
     SHORT: """
-        offsets.commit.required.acks sasl.login.refresh.buffer.seconds*
-        sasl.login.refresh.min.period.seconds* share.coordinator.state.topic.min.isr
+        offsets.commit.required.acks sasl.login.refresh.buffer.seconds+
+        sasl.login.refresh.min.period.seconds+ share.coordinator.state.topic.min.isr
         share.coordinator.state.topic.replication.factor
     """,
 }
@@ -168,17 +173,18 @@ def unused_settings() -> dict[str, Setting]:
     """By name. Built when first asked for: most brokers never do."""
     found: dict[str, Setting] = {}
     for type_, names in _NAMES.items():
-        for starred in names.split():
+        for marked in names.split():
+            name = marked.rstrip("*+")
             it = Setting(
                 type_,
                 None,
                 None,
                 doc="Known from Apache Kafka; has no effect in Ottla.",
                 importance="low",
-                change=CLUSTER_WIDE if starred.endswith("*") else READ_ONLY,
+                change=_CHANGES[marked[len(name) :]],
                 synonyms=(),
                 internal=False,
             )
-            it.name = starred.rstrip("*")
+            it.name = name
             found[it.name] = it
     return found

@@ -243,10 +243,11 @@ class Setting:
     def is_sensitive(self) -> bool:
         return self.type is PASSWORD
 
-    def parse(self, text: str) -> SettingValue:
-        value: SettingValue = _PARSERS[self.type](self.name, text.strip())
+    def parse(self, text: str, name: str = "") -> SettingValue:
+        """`name` is what an error calls the setting, where that is not its own name."""
+        value: SettingValue = _PARSERS[self.type](name or self.name, text.strip())
         if self.validator is not None:
-            self.validator.check(self.name, value)
+            self.validator.check(name or self.name, value)
         return value
 
     def __repr__(self) -> str:

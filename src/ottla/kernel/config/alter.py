@@ -1,0 +1,135 @@
+"""What AlterConfigs and IncrementalAlterConfigs make of the settings that were there.
+
+Pure functions from overrides to overrides: whoever calls them stores the result. They raise
+KafkaError with the code and, where it helps, the words with which Kafka 4.3 refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from ottla.kernel.config.broker import BrokerConfig, known_setting
+from ottla.kernel.config.definition import LIST, Setting, value_text
+from ottla.kernel.config.dynamic import validate_dynamic
+from ottla.kernel.config.topic import TOPIC_SETTINGS, validate_overrides
+from ottla.kernel.errors import ErrorCode, KafkaError
+
+
+class AlterOperation(IntEnum):
+    """IncrementalAlterConfigs' `config_operation`."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    operation: int
+    value: str | None
+
+
+def alter_topic(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], broker: BrokerConfig
+) -> dict[str, str]:
+    """The topic's overrides after an IncrementalAlterConfigs."""
+    altered = dict(current)
+    for change in _checked(changes):
+        listed = TOPIC_SETTINGS.get(change.name)
+        if change.operation >= AlterOperation.APPEND and (listed is None or listed.type != LIST):
+            operation = AlterOperation(change.operation).name
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Can't {operation} to key {change.name} because its type is not LIST.",
+            )
+        _apply(altered, change, listed)
+    validate_overrides(altered, broker)
+    return altered
+
+
+def alter_broker(
+    current: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    broker: BrokerConfig,
+    *,
+    per_broker: bool,
+) -> dict[str, str]:
+    """The dynamic settings of this broker, or of all, after an IncrementalAlterConfigs."""
+    altered = dict(current)
+    for change in _checked(changes):
+        listed: Setting | None = None
+        if change.operation >= AlterOperation.APPEND:
+            listed = known_setting(change.name)
+            if listed.type != LIST:
+                operation = AlterOperation(change.operation).name.lower()
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"Config value {operation} is not allowed for config key: {change.name}",
+                )
+        _apply(altered, change, listed)
+    validate_dynamic(altered, broker, per_broker=per_broker)
+    return altered
+
+
+def replace_topic(
+    configs: Sequence[tuple[str, str | None]], broker: BrokerConfig
+) -> dict[str, str]:
+    """The topic's overrides after an AlterConfigs, which says them all."""
+    replaced = _all_set(configs)
+    validate_overrides(replaced, broker)
+    return replaced
+
+
+def replace_broker(
+    configs: Sequence[tuple[str, str | None]], broker: BrokerConfig, *, per_broker: bool
+) -> dict[str, str]:
+    replaced = _all_set(configs)
+    validate_dynamic(replaced, broker, per_broker=per_broker)
+    return replaced
+
+
+def _all_set(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
+    return {change.name: change.value or "" for change in _checked(changes)}
+
+
+def _checked(changes: Sequence[ConfigChange]) -> Sequence[ConfigChange]:
+    if len({change.name for change in changes}) != len(changes):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    for change in changes:
+        if not AlterOperation.SET <= change.operation <= AlterOperation.SUBTRACT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}"
+            )
+    nulls = [c.name for c in changes if c.value is None and c.operation != AlterOperation.DELETE]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        )
+    return changes
+
+
+def _apply(altered: dict[str, str], change: ConfigChange, listed: Setting | None) -> None:
+    value = change.value or ""
+    if change.operation == AlterOperation.SET:
+        altered[change.name] = value
+    elif change.operation == AlterOperation.DELETE:
+        # Also a name that nobody knows: that is how one gets rid of it.
+        altered.pop(change.name, None)
+    else:
+        assert listed is not None, "APPEND and SUBTRACT are for lists only"
+        # Kafka starts from its own default here, not from what the broker's settings say.
+        present = altered.get(change.name, value_text(listed.default)) or ""
+        old, items = _items(present), _items(value)
+        if change.operation == AlterOperation.APPEND:
+            new = [*old, *(item for item in items if item not in old)]
+        else:
+            new = [item for item in old if item not in items]
+        altered[change.name] = ",".join(new)
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in (part.strip() for part in text.split(",")) if item]
