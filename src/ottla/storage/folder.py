@@ -1,0 +1,117 @@
+"""One of the broker's `log.dirs`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from ottla.kernel.clock import Clock
+from ottla.kernel.disk import Disk
+from ottla.kernel.workers import Workers
+from ottla.storage.errors import StorageFailure
+from ottla.storage.file_cache import FileCache
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SLOW_WRITE_S = 0.05
+"""A write that took longer held up every connection of the broker."""
+
+
+class LogFolder:
+    """Owned by the log manager, shared by the logs that live in it, from start to stop.
+
+    It is online or, after the first `OSError`, offline until the broker starts anew: what the
+    page cache still holds after a failed fsync nobody knows, so nothing is tried twice.
+
+    Off-loop work on its files (fsync, checkpoints, removals, and appends while it is slow) goes
+    through one ordered queue: an fsync covers what was queued before it, and the recovery point
+    never gets to disk before the data and the leader epochs that it vouches for."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        disk: Disk,
+        clock: Clock,
+        workers: Workers,
+        files: FileCache,
+        on_failure: Callable[[LogFolder, OSError], None],
+    ) -> None:
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.workers = workers
+        self.files = files
+        self.failure: StorageFailure | None = None
+        self.log_count = 0
+        self._queue = workers.ordered(f"log-dir {path}")
+        self._queued: set[asyncio.Future[object]] = set()
+        self._pending_write_count = 0
+        self._is_last_write_slow = False
+        self._on_failure = on_failure
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether appends must go through `submit_write`: a direct one would hold up the loop,
+        or overtake one that is queued."""
+        return self._is_last_write_slow or self._pending_write_count > 0
+
+    def wrote(self, duration_s: float) -> None:
+        """Told of every append to a file in this folder."""
+        is_slow = duration_s > SLOW_WRITE_S
+        if is_slow and not self._is_last_write_slow:
+            logger.warning("a write to %s took %.0f ms", self.path, duration_s * 1000)
+        self._is_last_write_slow = is_slow
+
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        """Runs it off the loop after everything that was submitted before. An `OSError` takes the
+        folder offline; whoever awaits the future sees it as well."""
+        future = self._queue.submit(function, *args, **kwargs)
+        self._queued.add(future)  # type: ignore[arg-type]
+        future.add_done_callback(self._done)
+        return future
+
+    def submit_write(self, write: Callable[[], float]) -> asyncio.Future[float]:
+        """As `submit`, for an append: `write` returns how long it took."""
+        self._pending_write_count += 1
+        future = self.submit(write)
+        future.add_done_callback(self._write_done)
+        return future
+
+    async def drain(self) -> None:
+        """Waits for everything submitted so far, failed or not."""
+        while self._queued:
+            await asyncio.wait(set(self._queued))
+
+    def fail(self, error: OSError, doing: str) -> StorageFailure:
+        """Takes the folder offline and returns what to raise."""
+        if self.failure is None:
+            message = f"log dir {self.path} is offline: {doing}: {error}"
+            self.failure = StorageFailure(message)
+            logger.error("%s", message)
+            self._on_failure(self, error)
+        return self.failure
+
+    def check_online(self) -> None:
+        if self.failure is not None:
+            raise StorageFailure(str(self.failure))
+
+    def _done(self, future: asyncio.Future[T]) -> None:
+        self._queued.discard(future)
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, OSError):
+            self.fail(error, "background work failed")
+
+    def _write_done(self, future: asyncio.Future[float]) -> None:
+        self._pending_write_count -= 1
+        if not future.cancelled() and future.exception() is None:
+            self.wrote(future.result())

@@ -1,0 +1,257 @@
+"""From a partition's folder to its log, after a clean stop or a crash."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import NamedTuple
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.storage.errors import CorruptFile
+from ottla.storage.file_names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    split_file_name,
+)
+from ottla.storage.folder import LogFolder
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log import Log
+from ottla.storage.partition_metadata import parse_partition_metadata
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.recovery import (
+    has_sound_indexes,
+    load_producers,
+    open_active,
+    recover_segment,
+    tidy_folder,
+)
+from ottla.storage.segment import ActiveSegment, Segment
+from ottla.storage.snapshots import Snapshots
+
+logger = logging.getLogger(__name__)
+
+
+class Checkpoints(NamedTuple):
+    """What the log dir's checkpoints say of one log."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+
+class LogLoader:
+    """Loads one log. Made for each, used once, off the loop if there is much to do: it opens
+    files by itself and submits nothing."""
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        path: str,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        checkpoints: Checkpoints,
+        is_clean: bool,
+        producer_expiration_ms: int,
+        rng: random.Random,
+    ) -> None:
+        self._folder = folder
+        self._disk = folder.disk
+        self._path = path
+        self._topic_partition = topic_partition
+        self._config = config
+        self._checkpoints = checkpoints
+        self._is_clean = is_clean
+        self._rng = rng
+        self._now_ms = folder.clock.now_ms()
+        self._producer_state = ProducerState(topic_partition, expiration_ms=producer_expiration_ms)
+        self._leader_epochs = LeaderEpochs()
+        self._recovery_point = checkpoints.recovery_point
+
+    def load(self) -> Log:
+        try:
+            return self._load()
+        except CorruptFile as error:
+            # Nothing that could be mended: as good as a disk that cannot be read.
+            raise OSError(f"{self._path}: {error}") from error
+
+    def _load(self) -> Log:
+        names = set(tidy_folder(self._disk, self._path))
+        snapshots = Snapshots.find(self._disk, self._path, names)
+        are_epochs_lost = not self._read_leader_epochs(names)
+        segments = self._find_segments(names)
+        active, log_end_offset = self._open_segments(segments, names, snapshots, are_epochs_lost)
+        log_start_offset = max(
+            self._checkpoints.log_start_offset, (segments or [active])[0].base_offset
+        )
+        if log_end_offset < log_start_offset:
+            logger.warning(
+                "dropping all of %s: it ends at %d, before its start %d",
+                self._path,
+                log_end_offset,
+                log_start_offset,
+            )
+            for segment in [*segments, active]:
+                for path in segment.mark_deleted():
+                    self._disk.remove(path)
+            segments = []
+            active = self._create_active(log_start_offset)
+            log_end_offset = log_start_offset
+            self._producer_state.producers.clear()
+        self._leader_epochs.truncate_from_end(log_end_offset)
+        self._leader_epochs.truncate_from_start(log_start_offset)
+        snapshots.remove_outside(log_start_offset, log_end_offset)
+        snapshots.remove_strays(s.base_offset for s in [*segments, active])
+        return Log(
+            folder=self._folder,
+            path=self._path,
+            topic_partition=self._topic_partition,
+            topic_id=self._read_topic_id(names),
+            config=self._config,
+            segments=segments,
+            active=active,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            recovery_point=min(self._recovery_point, log_end_offset),
+            leader_epochs=self._leader_epochs,
+            producer_state=self._producer_state,
+            snapshots=snapshots,
+            rng=self._rng,
+        )
+
+    def _open_segments(
+        self, segments: list[Segment], names: set[str], snapshots: Snapshots, are_epochs_lost: bool
+    ) -> tuple[ActiveSegment, int]:
+        """Takes the last one off the list and opens it for appending; returns the log's end."""
+        if not segments:
+            active = self._create_active(self._checkpoints.log_start_offset)
+            return active, active.base_offset
+        if not self._is_clean:
+            return self._recover(segments, names, snapshots)
+        for segment in segments:
+            if are_epochs_lost or not has_sound_indexes(self._folder, segment, names):
+                self._rebuild_indexes(segment)
+        active = open_active(segments.pop(), self._config, self._now_ms)
+        log_end_offset = active.base_offset
+        for batch in active.scan(active.offset_index.last_entry()[1]):
+            log_end_offset = batch.header.next_offset
+        # Without any snapshot this was a broker from before there were any: Kafka does not read
+        # the whole log for them then, and neither do we.
+        if snapshots.offsets:
+            load_producers(
+                self._producer_state,
+                snapshots,
+                [*segments, active],
+                log_start_offset=self._checkpoints.log_start_offset,
+                log_end_offset=log_end_offset,
+                now_ms=self._now_ms,
+            )
+        self._recovery_point = log_end_offset
+        return active, log_end_offset
+
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        logger.warning("rebuilding the indexes of %s", segment.path(LOG_SUFFIX))
+        recovered = recover_segment(segment, self._config, self._leader_epochs, None, self._now_ms)
+        segment.size_bytes = recovered.segment.size_bytes
+
+    def _recover(
+        self, segments: list[Segment], names: set[str], snapshots: Snapshots
+    ) -> tuple[ActiveSegment, int]:
+        """After a crash: looks at everything above the recovery point, and ends the log where the
+        first thing is wrong."""
+        first = 0
+        for number, segment in enumerate(segments):
+            if segment.base_offset <= self._recovery_point:
+                first = number
+        unflushed = segments[first:]
+        del segments[first:]
+        for segment in segments:
+            if not has_sound_indexes(self._folder, segment, names):
+                self._rebuild_indexes(segment)
+        load_producers(
+            self._producer_state,
+            snapshots,
+            segments,
+            log_start_offset=self._checkpoints.log_start_offset,
+            log_end_offset=unflushed[0].base_offset,
+            now_ms=self._now_ms,
+        )
+        while True:
+            segment = unflushed.pop(0)
+            recovered = recover_segment(
+                segment, self._config, self._leader_epochs, self._producer_state, self._now_ms
+            )
+            is_end_lost = bool(unflushed) and (
+                recovered.next_offset > unflushed[0].base_offset
+                or (recovered.next_offset < unflushed[0].base_offset and not recovered.has_gaps)
+            )
+            if recovered.cut_bytes or is_end_lost:
+                self._drop(unflushed)
+                unflushed = []
+            if not unflushed:
+                return recovered.segment, recovered.next_offset
+            self._sync(recovered.segment)
+            segments.append(
+                Segment(
+                    self._folder,
+                    self._path,
+                    segment.base_offset,
+                    recovered.segment.size_bytes,
+                    largest=recovered.segment.largest(),
+                )
+            )
+
+    def _sync(self, recovered: ActiveSegment) -> None:
+        """A closed segment above the recovery point may never have been synced, and no later
+        flush would do it."""
+        recovered.file.sync()
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.open(recovered.path(suffix)).sync()
+        self._disk.sync_folder(self._path)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            logger.warning("dropping %s: records before it are lost", segment.path(LOG_SUFFIX))
+            for path in segment.mark_deleted():
+                self._disk.remove(path)
+
+    def _find_segments(self, names: set[str]) -> list[Segment]:
+        parts = sorted(part for name in names if (part := split_file_name(name)))
+        base_offsets = [offset for offset, suffix in parts if suffix == LOG_SUFFIX]
+        known = set(base_offsets)
+        for offset, suffix in parts:
+            if suffix in SEGMENT_SUFFIXES and offset not in known:
+                logger.warning("removing an index of %s that has no log: %d", self._path, offset)
+                self._disk.remove(Segment(self._folder, self._path, offset, 0).path(suffix))
+        segments = []
+        for offset in base_offsets:
+            segment = Segment(self._folder, self._path, offset, 0)
+            segment.size_bytes = self._disk.size(segment.path(LOG_SUFFIX))
+            segments.append(segment)
+        return segments
+
+    def _create_active(self, base_offset: int) -> ActiveSegment:
+        return ActiveSegment.create(
+            self._folder, self._path, base_offset, created_ms=self._now_ms, roll_jitter_ms=0
+        )
+
+    def _read_leader_epochs(self, names: set[str]) -> bool:
+        """False when the file is damaged; the batches know the epochs as well."""
+        if LEADER_EPOCH_CHECKPOINT in names:
+            try:
+                content = self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")
+                self._leader_epochs = LeaderEpochs.parse(content)
+            except CorruptFile as error:
+                logger.warning("rebuilding the leader epochs of %s: %s", self._path, error)
+                self._recovery_point = 0
+                return False
+        return True
+
+    def _read_topic_id(self, names: set[str]) -> TopicId | None:
+        if PARTITION_METADATA not in names:
+            return None
+        return parse_partition_metadata(self._disk.read_file(f"{self._path}/{PARTITION_METADATA}"))

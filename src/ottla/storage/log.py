@@ -1,0 +1,736 @@
+"""One partition's log: segments in a row, of which the last is appended to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, ParamSpec, TypeVar
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.disk import File, FileSlice
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.records.batch import (
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD_BYTES,
+    BatchHeader,
+    is_crc_valid,
+    iter_headers,
+)
+from ottla.records.errors import CorruptRecord
+from ottla.storage.batch_scan import Cold
+from ottla.storage.errors import StorageFailure
+from ottla.storage.file_names import (
+    LEADER_EPOCH_CHECKPOINT,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
+from ottla.storage.folder import LogFolder
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.producer_snapshot import encode_snapshot
+from ottla.storage.producer_state import BatchMetadata, ProducerState
+from ottla.storage.recovery import load_producers, open_active
+from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
+from ottla.storage.snapshots import Snapshots
+from ottla.storage.timestamp_search import (
+    TimestampOffset,
+    find_max_timestamp,
+    find_timestamp,
+    view_active,
+)
+
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_patch_offset = struct.Struct(">q").pack_into
+_patch_epoch = struct.Struct(">i").pack_into
+_batch_length = struct.Struct(">i")
+_LEADER_EPOCH_AT = 12
+_NO_ROLL = 1 << 63
+
+
+class Appended(NamedTuple):
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 where the topic keeps the time that the producer gave."""
+    is_duplicate: bool
+
+
+class PendingWrite:
+    """An append that has its place in the log but is not in the file yet. `write` runs off the
+    loop, in the order of `prepare`, and touches nothing but the file; then `Log.commit` lets it
+    be seen. If it fails, the log dir is offline and the batch was never there."""
+
+    __slots__ = ("_buffer", "_log", "_position", "appended", "file")
+
+    def __init__(
+        self, log: Log, file: File, position: int, buffer: memoryview, appended: Appended
+    ) -> None:
+        self._log = log
+        self.file = file
+        self._position = position
+        self._buffer = buffer
+        self.appended = appended
+
+    def write(self) -> float:
+        """Returns the seconds it took. For `LogFolder.submit_write`."""
+        log = self._log
+        clock = log.folder.clock
+        started_s = clock.monotonic_s()
+        if log.is_torn:
+            raise OSError(f"an earlier write to {self.file.path} failed")
+        try:
+            self.file.write_at(self._position, (self._buffer,))
+        except OSError:
+            log.is_torn = True
+            _cut_back(self.file, self._position)
+            raise
+        return clock.monotonic_s() - started_s
+
+
+class Log:
+    """Owned by the log manager from creation or start until deletion or stop; its partition
+    appends and reads. All of it on the loop, except what says that it may be called elsewhere.
+
+    `log_start_offset <= offset < log_end_offset` is what it holds. What lies below
+    `recovery_point` is on the disk; after a crash only what lies above is looked at, and a prefix
+    of it is kept. Any `OSError` takes the whole log dir offline and is raised as
+    `StorageFailure`."""
+
+    def __init__(
+        self,
+        *,
+        folder: LogFolder,
+        path: str,
+        topic_partition: TopicPartition,
+        topic_id: TopicId | None,
+        config: TopicConfig,
+        segments: list[Segment],
+        active: ActiveSegment,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        leader_epochs: LeaderEpochs,
+        producer_state: ProducerState,
+        snapshots: Snapshots,
+        rng: random.Random,
+    ) -> None:
+        self.folder = folder
+        self.path = path
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.leader_epochs = leader_epochs
+        self.producer_state = producer_state
+        self.snapshots = snapshots
+        self.last_flush_ms = folder.clock.now_ms()
+        self.is_torn = False
+        self.is_deleted = False
+        self._rng = rng
+        self._clock = folder.clock
+        self._closed = segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self._active = active
+        self._next_offset = log_end_offset
+        """The end with what is prepared but not committed."""
+        self._is_flush_queued = False
+        self._truncation_count = 0
+        self.set_config(config)
+
+    # Configuration
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    def set_config(self, config: TopicConfig) -> None:
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self._set_roll_limits()
+
+    def _set_roll_limits(self) -> None:
+        """What an append compares with, computed once a segment."""
+        active = self._active
+        config = self._config
+        self._roll_bytes = config.segment_bytes
+        self._roll_offset = active.base_offset + RELATIVE_OFFSET_MAX
+        if active.is_index_full(config.segment_index_bytes):
+            self._roll_offset = -1
+        wait_ms = config.segment_ms - active.roll_jitter_ms
+        first_timestamp = active.first_timestamp
+        self._roll_timestamp = _NO_ROLL
+        self._roll_now_ms = _NO_ROLL
+        if first_timestamp is not None and first_timestamp >= 0:
+            self._roll_timestamp = first_timestamp + wait_ms
+        elif active.size_bytes:
+            self._roll_now_ms = active.created_ms + wait_ms
+
+    # Appending
+
+    def append_as_leader(
+        self, header: BatchHeader, buffer: memoryview, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        """Appends one batch that has been validated, and `header` is its header as it now is.
+        Gives it its offsets, in place. Raises `KafkaError` for a producer out of order, and
+        `StorageFailure`; then nothing was appended."""
+        folder = self.folder
+        base_offset = self._next_offset
+        has_producer = header.producer_id >= 0
+        if has_producer:
+            duplicate = self.producer_state.check(header, base_offset)
+            if duplicate is not None:
+                return _as_appended(duplicate)
+        last_offset = base_offset + header.last_offset_delta
+        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+        active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
+        _patch_offset(buffer, 0, base_offset)
+        _patch_epoch(buffer, _LEADER_EPOCH_AT, leader_epoch)
+        clock = self._clock
+        started_s = clock.monotonic_s()
+        try:
+            active.file.write_at(active.size_bytes, (buffer,))
+        except OSError as error:
+            _cut_back(active.file, active.size_bytes)
+            raise folder.fail(error, f"appending to {self.path}") from error
+        folder.wrote(clock.monotonic_s() - started_s)
+        self._note(header, base_offset, last_offset, size_bytes, has_producer)
+        self.log_end_offset = end_offset = last_offset + 1
+        if end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush_soon()
+        return Appended(
+            base_offset,
+            last_offset,
+            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1,
+            False,
+        )
+
+    def prepare(
+        self, header: BatchHeader, buffer: memoryview, leader_epoch: int, now_ms: int
+    ) -> PendingWrite | Appended:
+        """`append_as_leader` up to the write, for a folder that is slow: submit the write with
+        `folder.submit_write(pending.write)`, then `commit`. The buffer must stay as it is. Several
+        may be pending. A duplicate, which may be of one that is still pending, is answered when
+        all that is pending now has been written."""
+        base_offset = self._next_offset
+        has_producer = header.producer_id >= 0
+        if has_producer:
+            duplicate = self.producer_state.check(header, base_offset)
+            if duplicate is not None:
+                return _as_appended(duplicate)
+        last_offset = base_offset + header.last_offset_delta
+        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
+        active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
+        _patch_offset(buffer, 0, base_offset)
+        _patch_epoch(buffer, _LEADER_EPOCH_AT, leader_epoch)
+        log_append_time_ms = (
+            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
+        )
+        appended = Appended(base_offset, last_offset, log_append_time_ms, False)
+        pending = PendingWrite(self, active.file, active.size_bytes, buffer, appended)
+        self._note(header, base_offset, last_offset, size_bytes, has_producer)
+        return pending
+
+    def commit(self, pending: PendingWrite) -> Appended:
+        """After its `write` returned."""
+        appended = pending.appended
+        assert appended.first_offset == self.log_end_offset, "writes are committed in order"
+        self.log_end_offset = appended.last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush_soon()
+        return appended
+
+    def append_as_follower(self, buffer: memoryview) -> None:
+        """Appends batches as the leader has them, offsets and all. A last batch that is cut off,
+        as Fetch responses have them, is left out."""
+        self.folder.check_online()
+        run_start = run_end = 0
+        run: list[BatchHeader] = []
+        next_offset = self._next_offset
+        for position, header in iter_headers(buffer, allow_partial=True):
+            size_bytes = header.size_bytes
+            if not is_crc_valid(buffer[position : position + size_bytes]):
+                raise CorruptRecord(f"a batch for {self.topic_partition} fails its CRC")
+            if header.base_offset < next_offset:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"Offset {header.base_offset} for {self.topic_partition} is not after its "
+                    f"end {next_offset}",
+                )
+            next_offset = header.next_offset
+            if run and self._must_roll(header, run_end - run_start + size_bytes):
+                self._append_run(buffer[run_start:run_end], run)
+                run_start, run = position, []
+            run.append(header)
+            run_end = position + size_bytes
+        if run:
+            self._append_run(buffer[run_start:run_end], run)
+
+    def _append_run(self, buffer: memoryview, headers: list[BatchHeader]) -> None:
+        """Writes neighbouring batches that fit into one segment."""
+        first = headers[0]
+        active = self._active
+        if self._must_roll(first, len(buffer)) and active.size_bytes:
+            active = self.roll(first.base_offset)
+        elif first.base_offset - active.base_offset > RELATIVE_OFFSET_MAX:
+            active = self._restart_active(first.base_offset)
+        position = active.size_bytes
+        try:
+            active.file.write_at(position, (buffer,))
+        except OSError as error:
+            _cut_back(active.file, position)
+            raise self.folder.fail(error, f"appending to {self.path}") from error
+        for header in headers:
+            if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
+                self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
+            self._note(header, header.base_offset, header.last_offset, header.size_bytes, False)
+            batch = buffer[: header.size_bytes]
+            self.producer_state.replay(header, batch)
+            buffer = buffer[header.size_bytes :]
+        self.log_end_offset = self._next_offset
+        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+            self.flush_soon()
+
+    def _place(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        last_offset: int,
+        size_bytes: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> ActiveSegment:
+        """Makes room: the right epoch in the cache, the right segment at the end."""
+        if self.folder.failure is not None:
+            raise StorageFailure(str(self.folder.failure))
+        active = self._active
+        if (
+            active.size_bytes + size_bytes > self._roll_bytes
+            or header.max_timestamp > self._roll_timestamp
+            or last_offset > self._roll_offset
+            or now_ms > self._roll_now_ms
+        ):
+            if size_bytes > self._config.segment_bytes:
+                raise KafkaError(
+                    ErrorCode.RECORD_LIST_TOO_LARGE,
+                    f"A batch of {size_bytes} bytes is larger than segment.bytes, "
+                    f"{self._config.segment_bytes}, of {self.topic_partition}",
+                )
+            if active.size_bytes:
+                active = self.roll(base_offset)
+        if leader_epoch != self.leader_epochs.latest_epoch:
+            self.assign_leader_epoch(leader_epoch, base_offset)
+        return active
+
+    def _must_roll(self, header: BatchHeader, size_bytes: int) -> bool:
+        return (
+            self._active.size_bytes + size_bytes > self._roll_bytes
+            or header.max_timestamp > self._roll_timestamp
+            or header.last_offset > self._roll_offset
+            or self._clock.now_ms() > self._roll_now_ms
+        )
+
+    def _note(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        last_offset: int,
+        size_bytes: int,
+        has_producer: bool,
+    ) -> None:
+        """Takes in a batch that is written at the end of the active segment, or will be."""
+        active = self._active
+        was_empty = active.size_bytes == 0
+        is_index_due = active.note_append(
+            base_offset, last_offset, header.max_timestamp, size_bytes, self._index_interval_bytes
+        )
+        if has_producer:
+            self.producer_state.update(header, base_offset)
+        self._next_offset = last_offset + 1
+        if was_empty or is_index_due:
+            self._set_roll_limits()
+        if is_index_due:
+            self._guard("writing the index of", active.write_indexes)
+
+    def roll(self, base_offset: int | None = None) -> ActiveSegment:
+        """Closes the active segment and begins a new one. The old one is synced off the loop;
+        then the recovery point advances."""
+        old = self._active
+        if base_offset is None:
+            base_offset = self._next_offset
+        assert old.size_bytes, "an empty segment is not rolled"
+        assert base_offset >= self._next_offset, "a segment begins at or after the log's end"
+        self._guard("closing a segment of", old.finish_indexes)
+        new = self._guard("rolling", lambda: self._create_active(base_offset))
+        self._closed.append(old.sealed())
+        self._base_offsets.append(old.base_offset)
+        self._active = new
+        self._set_roll_limits()
+        self._take_snapshot(base_offset)
+        self._advance_recovery_point_after(base_offset, self._sync_closed, old)
+        return new
+
+    def _create_active(self, base_offset: int) -> ActiveSegment:
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        return ActiveSegment.create(
+            self.folder,
+            self.path,
+            base_offset,
+            created_ms=self._clock.now_ms(),
+            roll_jitter_ms=self._rng.randrange(jitter_ms) if jitter_ms > 0 else 0,
+        )
+
+    def _restart_active(self, base_offset: int) -> ActiveSegment:
+        """An empty active segment whose base offset is too far below what comes (a follower of a
+        compacted log)."""
+        empty = self._active
+        assert empty.size_bytes == 0, "only an empty segment is replaced"
+        self._remove_later(self._guard("replacing a segment of", empty.mark_deleted))
+        self._active = self._guard("rolling", lambda: self._create_active(base_offset))
+        self._set_roll_limits()
+        return self._active
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, max_offset: int, at_least_one: bool
+    ) -> FileSlice | Cold | None:
+        """From the batch that holds the offset up to `max_offset` (exclusive), out of one segment.
+        It may end in mid-batch; with `at_least_one` it holds the first batch whole, however large.
+        None when there is nothing in between; `Cold` when the answer has to wait for the disk."""
+        if self.folder.failure is not None:
+            self.folder.check_online()
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Offset {offset} of {self.topic_partition} is not between "
+                f"{self.log_start_offset} and {self.log_end_offset}",
+            )
+        if offset >= max_offset:
+            return None
+        active = self._active
+        number = len(self._closed)
+        if offset < active.base_offset:
+            number = max(0, bisect_right(self._base_offsets, offset) - 1)
+        try:
+            while True:
+                segment = self._closed[number] if number < len(self._closed) else active
+                if segment.base_offset >= max_offset:
+                    return None
+                position = segment.locate(offset)
+                if position is not None:
+                    break
+                if segment is active:
+                    return None
+                number += 1
+            if isinstance(position, Cold):
+                return position
+            return self._slice(segment, number, position, max_bytes, max_offset, at_least_one)
+        except OSError as error:
+            raise self.folder.fail(error, f"reading {self.path}") from error
+
+    def _slice(
+        self,
+        segment: Segment,
+        number: int,
+        position: int,
+        max_bytes: int,
+        max_offset: int,
+        at_least_one: bool,
+    ) -> FileSlice | Cold | None:
+        end = segment.size_bytes
+        if max_offset < self._next_offset:
+            is_last = number >= len(self._closed) - 1
+            following = self._active.base_offset if is_last else self._base_offsets[number + 1]
+            if segment is self._active or max_offset < following:
+                limit = segment.locate(max_offset)
+                if isinstance(limit, Cold):
+                    return limit
+                if limit is not None:
+                    end = limit
+        file = segment.open()
+        length = end - position
+        if length > max_bytes:
+            if at_least_one:
+                if not file.is_cached(position, LOG_OVERHEAD_BYTES):
+                    return Cold(file, position, LOG_OVERHEAD_BYTES)
+                (batch_length,) = _batch_length.unpack(file.read_at(position + 8, 4))
+                length = min(length, max(max_bytes, batch_length + LOG_OVERHEAD_BYTES))
+            else:
+                length = max_bytes
+        return FileSlice(file, position, length) if length > 0 else None
+
+    async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record that is not older than the timestamp. Looks off the loop."""
+        self.folder.check_online()
+        return await self.folder.workers.submit(
+            find_timestamp,
+            list(self._closed),
+            view_active(self._active, self._committed_bytes(), timestamp),
+            timestamp,
+            self.log_start_offset,
+        )
+
+    async def offset_of_max_timestamp(self) -> TimestampOffset | None:
+        """The first record that has the largest timestamp. Looks off the loop."""
+        self.folder.check_online()
+        return await self.folder.workers.submit(
+            find_max_timestamp,
+            list(self._closed),
+            view_active(self._active, self._committed_bytes(), None),
+            self.log_start_offset,
+        )
+
+    def _committed_bytes(self) -> int:
+        """Of the active segment, what is in the file."""
+        if self.log_end_offset == self._next_offset:
+            return self._active.size_bytes
+        position = self._active.locate(self.log_end_offset, may_wait=True)
+        return position if isinstance(position, int) else self._active.size_bytes
+
+    # Leader epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.leader_epochs.latest_epoch
+
+    def assign_leader_epoch(self, epoch: int, start_offset: int) -> None:
+        """From here on `epoch` writes. The file follows off the loop, before the recovery point
+        can pass the first record of the epoch."""
+        if self.leader_epochs.assign(epoch, start_offset):
+            self._write_leader_epochs()
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def _write_leader_epochs(self) -> None:
+        path = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
+        self._submit(self.folder.disk.replace_file, path, self.leader_epochs.content())
+
+    # Durability
+
+    def flush_soon(self) -> None:
+        """Begins a flush unless one is under way that has not begun to sync."""
+        if not self._is_flush_queued:
+            self.flush()
+
+    def flush(self) -> asyncio.Future[None]:
+        """Makes everything appended so far durable, off the loop; then the recovery point
+        advances. With the future done, an fsync has covered it."""
+        self.folder.check_online()
+        self._is_flush_queued = True
+        return self._advance_recovery_point_after(
+            self._next_offset, self._sync_active, self._active
+        )
+
+    def _sync_active(self, active: ActiveSegment) -> None:
+        """Off the loop."""
+        self._is_flush_queued = False
+        active.file.sync()
+        if not active.is_entry_synced:
+            self.folder.disk.sync_folder(self.path)
+            active.is_entry_synced = True
+
+    def _sync_closed(self, old: ActiveSegment) -> None:
+        """Off the loop. The indexes of a closed segment below the recovery point are believed
+        after a crash, so they are synced as well."""
+        old.file.sync()
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            path = old.path(suffix)
+            if self.folder.disk.exists(path):
+                self.folder.disk.open(path).sync()
+        self.folder.disk.sync_folder(self.path)
+
+    def _advance_recovery_point_after(
+        self, offset: int, sync: Callable[[ActiveSegment], None], segment: ActiveSegment
+    ) -> asyncio.Future[None]:
+        truncation_count = self._truncation_count
+        future = self._submit(sync, segment)
+
+        def synced(done: asyncio.Future[None]) -> None:
+            if done.cancelled() or done.exception() is not None:
+                return
+            # A truncation since then: what lies below the offset now may be other records.
+            if truncation_count == self._truncation_count:
+                self.recovery_point = max(self.recovery_point, offset)
+                self.last_flush_ms = self._clock.now_ms()
+
+        future.add_done_callback(synced)
+        return future
+
+    def _take_snapshot(self, offset: int) -> None:
+        """Of the producer state, which is that at the log's end."""
+        content = encode_snapshot(self.producer_state.producers.values())
+        self.snapshots.add(offset)
+        self._submit(self.folder.disk.replace_file, self.snapshots.path(offset), content)
+
+    def _remove_snapshot(self, offset: int) -> None:
+        if self.snapshots.discard(offset):
+            self._submit(self.folder.disk.remove, self.snapshots.path(offset))
+
+    # Losing records, on purpose
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Records below are gone (DeleteRecords, retention, a leader that has moved on). Whole
+        segments go when retention is applied next."""
+        self.folder.check_online()
+        assert offset <= self.log_end_offset, "the log cannot start after its end"
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        if self.leader_epochs.truncate_from_start(offset):
+            self._write_leader_epochs()
+
+    def delete_segments(self, count: int) -> None:
+        """Removes the oldest closed segments, after `file.delete.delay.ms`."""
+        gone, self._closed = self._closed[:count], self._closed[count:]
+        del self._base_offsets[:count]
+        self.advance_log_start_offset(self.segments[0].base_offset)
+        self._discard(gone)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cuts off everything at or above the offset, whole batches. For a follower; waits for the
+        disk. False when there was nothing to cut. The recovery point may go back: it must reach
+        its checkpoint (`LogManager.checkpoint`) before the next append is acknowledged."""
+        self.folder.check_online()
+        assert self._next_offset == self.log_end_offset, "an append is pending"
+        if offset >= self.log_end_offset:
+            # A leader that wrote nothing in its epoch has left an entry at the end.
+            if self.leader_epochs.truncate_from_end(self.log_end_offset):
+                self._write_leader_epochs()
+            return False
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return True
+        logger.info("truncating %s from %d to %d", self.path, self.log_end_offset, offset)
+        self._guard("truncating", lambda: self._truncate_segments(offset))
+        self._set_end(offset)
+        if self.leader_epochs.truncate_from_end(offset):
+            self._write_leader_epochs()
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._guard("truncating", lambda: self._reload_producers(offset))
+        return True
+
+    def _truncate_segments(self, offset: int) -> None:
+        gone: list[Segment] = []
+        while self._active.base_offset > offset:
+            gone.append(self._active)
+            closed = self._closed.pop()
+            self._base_offsets.pop()
+            self._active = open_active(closed, self._config, self._clock.now_ms())
+        self._active.truncate(offset)
+        self._discard(gone)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drops every record; the next one will have this offset."""
+        self.folder.check_online()
+        logger.info("dropping all of %s to start at %d", self.path, offset)
+        gone = self.segments
+        self._closed = []
+        self._base_offsets = []
+        for snapshot_offset in list(self.snapshots.offsets):
+            self._remove_snapshot(snapshot_offset)
+        self._discard(gone)
+        self._active = self._guard("truncating", lambda: self._create_active(offset))
+        self._set_end(offset)
+        self.log_start_offset = offset
+        self.leader_epochs.clear()
+        self._write_leader_epochs()
+        self.producer_state.producers.clear()
+
+    def _set_end(self, offset: int) -> None:
+        self._truncation_count += 1
+        self.log_end_offset = self._next_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._set_roll_limits()
+
+    def _reload_producers(self, log_end_offset: int) -> None:
+        for offset in list(self.snapshots.offsets):
+            if offset > log_end_offset:
+                self._remove_snapshot(offset)
+        load_producers(
+            self.producer_state,
+            self.snapshots,
+            self.segments,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=log_end_offset,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _discard(self, gone: Sequence[Segment]) -> None:
+        """Segments that are no longer in the list."""
+        paths = []
+        for segment in gone:
+            paths += self._guard("deleting a segment of", segment.mark_deleted)
+            self._remove_snapshot(segment.base_offset)
+        self._remove_later(paths)
+
+    def _remove_later(self, paths: Sequence[str]) -> None:
+        def remove() -> None:
+            for path in paths:
+                self._submit(self.folder.disk.remove, path)
+
+        if paths:
+            self._clock.call_later(self._config.file_delete_delay_ms / 1000, remove)
+
+    # The rest
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Oldest first, the active one last."""
+        return [*self._closed, self._active]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._closed) + self._active.size_bytes
+
+    def close(self) -> None:
+        """Begins the last flush of a clean stop; `LogFolder.drain` waits for it."""
+        if self.is_deleted or self.folder.failure is not None:
+            return
+        self._guard("closing", self._active.finish_indexes)
+        if self.snapshots.latest_offset != self.log_end_offset and self.log_end_offset > 0:
+            self._take_snapshot(self.log_end_offset)
+        if self.recovery_point < self.log_end_offset:
+            self.flush()
+
+    def _submit(
+        self, function: Callable[P, None], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[None]:
+        """Off the loop, in order, unless the log has been deleted by then."""
+
+        def run() -> None:
+            if not self.is_deleted:
+                function(*args, **kwargs)
+
+        return self.folder.submit(run)
+
+    def _guard(self, doing: str, function: Callable[[], T]) -> T:
+        """Calls it; an `OSError` takes the folder offline."""
+        try:
+            return function()
+        except OSError as error:
+            raise self.folder.fail(error, f"{doing} {self.path}") from error
+
+
+def _as_appended(duplicate: BatchMetadata) -> Appended:
+    """The first answer again. Kafka gives the time of the batch as append time, whatever the
+    topic's timestamp type."""
+    return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
+
+
+def _cut_back(file: File, size_bytes: int) -> None:
+    """After a write that failed, so that no part of it is found later. The disk may refuse this
+    too; then recovery cuts it, or finds the batch whole, which a retry would have made it."""
+    try:
+        file.truncate(size_bytes)
+    except OSError as error:
+        logger.error("cannot cut %s back to %d bytes: %s", file.path, size_bytes, error)

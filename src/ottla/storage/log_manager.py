@@ -1,0 +1,409 @@
+"""All logs of a broker, in all of its log dirs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+from ottla.kernel.clock import Clock, Timer
+from ottla.kernel.config.broker import BrokerConfig
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.disk import Disk, Lock
+from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.workers import Workers
+from ottla.storage.checkpoint import format_offsets, read_offsets
+from ottla.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
+from ottla.storage.errors import BrokerStartRefused, CorruptFile, StorageFailure
+from ottla.storage.file_cache import FileCache
+from ottla.storage.file_names import (
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    METADATA_TOPIC,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    FolderKind,
+    parse_folder_name,
+    suffixed_folder_name,
+)
+from ottla.storage.folder import LogFolder
+from ottla.storage.loader import Checkpoints, LogLoader
+from ottla.storage.log import Log
+from ottla.storage.meta_properties import claim_folder
+from ottla.storage.partition_metadata import format_partition_metadata
+from ottla.storage.retention import apply_retention
+
+logger = logging.getLogger(__name__)
+
+# `flush.ms` of a topic is looked at this often, unless `log.flush.scheduler.interval.ms` says
+# more often: Kafka's default for that is never, which makes `flush.ms` do nothing.
+_FLUSH_CHECK_MS = 1000
+
+
+class LogManager:
+    """Owned by the broker, from start to stop. Opens, makes and deletes logs, and does what has
+    to be done from time to time: retention, flushes, checkpoints, forgetting producers.
+
+    A log dir that fails goes offline with its logs, `on_failure` hears of it once, and the others
+    go on. A crash loses nothing that a log promised: see `Log`."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        clock: Clock,
+        workers: Workers,
+        rng: random.Random,
+        config: BrokerConfig,
+        on_failure: Callable[[LogFolder, list[Log]], None],
+        high_watermark_of: Callable[[Log], int] = lambda log: log.log_end_offset,
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._workers = workers
+        self._rng = rng
+        self._config = config
+        self._on_failure = on_failure
+        self._high_watermark_of = high_watermark_of
+        self._files = FileCache(disk)
+        self._locks: list[Lock] = []
+        self._timers: dict[str, Timer] = {}
+        self.logs: dict[TopicPartition, Log] = {}
+        self.folders = [
+            LogFolder(
+                path.rstrip("/") or "/",
+                disk=disk,
+                clock=clock,
+                workers=workers,
+                files=self._files,
+                on_failure=self._folder_failed,
+            )
+            for path in config.log_dirs
+        ]
+
+    # Start and stop
+
+    def lock(self) -> None:
+        """Makes the log dirs this process's own, before anything in them is looked at."""
+        for folder in self.folders:
+            try:
+                self._disk.make_folders(folder.path)
+                lock = self._disk.lock(f"{folder.path}/{LOCK}")
+            except OSError as error:
+                folder.fail(error, "cannot be opened")
+                continue
+            if lock is None:
+                self.unlock()
+                raise BrokerStartRefused(
+                    f"{folder.path} is in use by another broker: stop that one first, or point "
+                    "log.dirs elsewhere"
+                )
+            self._locks.append(lock)
+        self._check_any_online()
+
+    def unlock(self) -> None:
+        while self._locks:
+            self._locks.pop().release()
+
+    async def start(
+        self,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        topic_configs: Callable[[str], TopicConfig],
+    ) -> None:
+        """Loads every log; after a crash, recovers them first. `lock` comes before."""
+        for folder in self._online():
+            try:
+                claim_folder(self._disk, folder.path, broker_id=broker_id, cluster_id=cluster_id)
+                await self._load_folder(folder, topic_configs)
+            except OSError as error:
+                self._forget_logs(folder)
+                folder.fail(error, "loading its logs")
+        self._check_any_online()
+        self._schedule_tasks()
+
+    async def close(self, *, broker_epoch: int = -1) -> None:
+        """A clean stop: everything is on the disk, and the next start need not look. Partitions
+        must have stopped appending."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for log in list(self.logs.values()):
+            try:
+                log.close()
+            except StorageFailure as error:
+                logger.error("%s", error)
+        for folder in self._online():
+            await folder.drain()
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        for folder in self._online():
+            await folder.drain()
+            if folder.failure is None:
+                folder.submit(
+                    write_clean_shutdown, self._disk, folder.path, broker_epoch=broker_epoch
+                )
+                await folder.drain()
+        self._files.clear()
+        self.unlock()
+
+    async def _load_folder(
+        self, folder: LogFolder, topic_configs: Callable[[str], TopicConfig]
+    ) -> None:
+        is_clean = take_clean_shutdown(self._disk, folder.path)
+        recovery_points = self._read_checkpoint(folder, RECOVERY_POINT_CHECKPOINT)
+        start_offsets = self._read_checkpoint(folder, LOG_START_OFFSET_CHECKPOINT)
+        loaders = []
+        for topic_partition, path in self._find_logs(folder):
+            loader = LogLoader(
+                folder,
+                path,
+                topic_partition,
+                topic_configs(topic_partition.topic),
+                checkpoints=Checkpoints(
+                    recovery_points.get(topic_partition, 0), start_offsets.get(topic_partition, 0)
+                ),
+                is_clean=is_clean,
+                producer_expiration_ms=self._config.producer_id_expiration_ms,
+                rng=self._rng,
+            )
+            loaders.append(loader)
+        if is_clean:
+            loaded: Iterable[Log] = [loader.load() for loader in loaders]
+        else:
+            if loaders:
+                logger.warning("recovering %d logs in %s", len(loaders), folder.path)
+            loaded = await asyncio.gather(
+                *(self._workers.submit(loader.load) for loader in loaders)
+            )
+        for log in loaded:
+            other = self.logs.get(log.topic_partition)
+            if other is not None:
+                raise BrokerStartRefused(
+                    f"{log.topic_partition} is in both {other.path} and {log.path}: move the one "
+                    "that is out of date away"
+                )
+            self._adopt(log)
+
+    def _find_logs(self, folder: LogFolder) -> list[tuple[TopicPartition, str]]:
+        """The folders of partitions; what an earlier run marked for deletion goes now."""
+        found = []
+        for name in self._disk.list_folder(folder.path):
+            path = f"{folder.path}/{name}"
+            if not self._disk.is_folder(path):
+                continue
+            parsed = parse_folder_name(name)
+            if parsed is None or parsed.topic_partition.topic == METADATA_TOPIC:
+                logger.warning("%s is not the folder of a partition; leaving it alone", path)
+            elif parsed.kind is FolderKind.DELETE:
+                folder.submit(self._disk.remove_folder, path)
+            elif parsed.kind is FolderKind.CURRENT:
+                found.append((parsed.topic_partition, path))
+            else:
+                logger.warning("%s is stray; leaving it alone", path)
+        return found
+
+    def _read_checkpoint(self, folder: LogFolder, name: str) -> dict[TopicPartition, int]:
+        path = f"{folder.path}/{name}"
+        try:
+            return read_offsets(self._disk, path)
+        except CorruptFile as error:
+            logger.warning("doing without %s: %s", path, error)
+            return {}
+
+    def _check_any_online(self) -> None:
+        if not self._online():
+            raise BrokerStartRefused(
+                "no log dir can be used: " + "; ".join(str(f.failure) for f in self.folders)
+            )
+
+    # Logs
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        return self.logs.get(topic_partition)
+
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: TopicId | None, config: TopicConfig
+    ) -> Log:
+        """In the log dir that has the fewest. Returns the one that is there already, if any."""
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            return log
+        online = self._online()
+        if not online:
+            raise StorageFailure("every log dir is offline")
+        folder = min(online, key=lambda folder: folder.log_count)
+        path = f"{folder.path}/{topic_partition}"
+        try:
+            self._disk.make_folders(path)
+            log = LogLoader(
+                folder,
+                path,
+                topic_partition,
+                config,
+                checkpoints=Checkpoints(),
+                is_clean=False,
+                producer_expiration_ms=self._config.producer_id_expiration_ms,
+                rng=self._rng,
+            ).load()
+        except OSError as error:
+            raise folder.fail(error, f"creating {path}") from error
+        self._adopt(log)
+        if topic_id is not None:
+            self.assign_topic_id(log, topic_id)
+        folder.submit(self._disk.sync_folder, folder.path)
+        return log
+
+    def assign_topic_id(self, log: Log, topic_id: TopicId) -> None:
+        """For a new log, and for one from before topics had ids."""
+        if log.topic_id == topic_id:
+            return
+        assert log.topic_id is None, f"{log.path} belongs to another topic"
+        log.topic_id = topic_id
+        log.folder.submit(
+            self._disk.replace_file,
+            f"{log.path}/{PARTITION_METADATA}",
+            format_partition_metadata(topic_id),
+        )
+
+    async def delete(self, topic_partition: TopicPartition) -> None:
+        """Takes the log away at once; its files follow after `file.delete.delay.ms`, so that
+        fetches that are being sent come to their end."""
+        log = self._forget(topic_partition)
+        if log is None:
+            return
+        folder = log.folder
+        log.is_deleted = True
+        await folder.drain()
+        if folder.failure is not None:
+            return
+        target = (
+            f"{folder.path}/{suffixed_folder_name(topic_partition, FolderKind.DELETE, self._rng)}"
+        )
+        for segment in log.segments:
+            segment.forget_files()
+        try:
+            self._disk.rename(log.path, target)
+        except OSError as error:
+            raise folder.fail(error, f"deleting {log.path}") from error
+        folder.submit(self._disk.sync_folder, folder.path)
+
+        def remove() -> None:
+            folder.submit(self._disk.remove_folder, target)
+
+        self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
+
+    def _adopt(self, log: Log) -> None:
+        self.logs[log.topic_partition] = log
+        log.folder.log_count += 1
+
+    def _forget(self, topic_partition: TopicPartition) -> Log | None:
+        log = self.logs.pop(topic_partition, None)
+        if log is not None:
+            log.folder.log_count -= 1
+        return log
+
+    def _forget_logs(self, folder: LogFolder) -> list[Log]:
+        gone = [log for log in self.logs.values() if log.folder is folder]
+        for log in gone:
+            self._forget(log.topic_partition)
+        return gone
+
+    def _folder_failed(self, folder: LogFolder, error: OSError) -> None:
+        """Its logs stay known, and answer every call with `StorageFailure`."""
+        self._on_failure(folder, [log for log in self.logs.values() if log.folder is folder])
+
+    def _online(self) -> list[LogFolder]:
+        return [folder for folder in self.folders if folder.failure is None]
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoint(
+            RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}
+        )
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Only those that their first segment's name does not tell."""
+        self._checkpoint(
+            LOG_START_OFFSET_CHECKPOINT,
+            {
+                tp: log.log_start_offset
+                for tp, log in self.logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            },
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        self._checkpoint(REPLICATION_OFFSET_CHECKPOINT, high_watermarks)
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """As of the last run. Those of logs that have moved away are in it too."""
+        found: dict[TopicPartition, int] = {}
+        for folder in self._online():
+            found.update(self._read_checkpoint(folder, REPLICATION_OFFSET_CHECKPOINT))
+        return found
+
+    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on."""
+        for folder in self._online():
+            own = {tp: o for tp, o in offsets.items() if self.logs[tp].folder is folder}
+            folder.submit(self._disk.replace_file, f"{folder.path}/{name}", format_offsets(own))
+
+    # From time to time
+
+    def apply_retention(self) -> None:
+        now_ms = self._clock.now_ms()
+        for log in list(self.logs.values()):
+            if log.folder.failure is None:
+                try:
+                    apply_retention(log, now_ms=now_ms, high_watermark=self._high_watermark_of(log))
+                except StorageFailure as error:
+                    logger.error("%s", error)
+
+    def flush_old(self) -> None:
+        now_ms = self._clock.now_ms()
+        for log in self.logs.values():
+            if (
+                log.recovery_point < log.log_end_offset
+                and now_ms - log.last_flush_ms >= log.config.flush_ms
+                and log.folder.failure is None
+            ):
+                log.flush_soon()
+
+    def expire_producers(self) -> None:
+        now_ms = self._clock.now_ms()
+        for log in self.logs.values():
+            log.producer_state.expire(now_ms)
+
+    def _schedule_tasks(self) -> None:
+        config = self._config
+        delay_ms = config.log_initial_task_delay_ms
+        flush_ms = min(config.log_flush_scheduler_interval_ms, _FLUSH_CHECK_MS)
+        for task, first_ms, interval_ms in (
+            (self.apply_retention, delay_ms, config.log_retention_check_interval_ms),
+            (self.flush_old, flush_ms, flush_ms),
+            (
+                self.checkpoint_recovery_points,
+                delay_ms,
+                config.log_flush_offset_checkpoint_interval_ms,
+            ),
+            (
+                self.checkpoint_log_start_offsets,
+                delay_ms,
+                config.log_flush_start_offset_checkpoint_interval_ms,
+            ),
+            (self.expire_producers, delay_ms, config.producer_id_expiration_check_interval_ms),
+        ):
+            self._repeat(task, first_ms, max(1, interval_ms))
+
+    def _repeat(self, task: Callable[[], None], first_ms: int, interval_ms: int) -> None:
+        def run() -> None:
+            self._timers[name] = self._clock.call_later(interval_ms / 1000, run)
+            task()
+
+        name = task.__name__
+        self._timers[name] = self._clock.call_later(first_ms / 1000, run)

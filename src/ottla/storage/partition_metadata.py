@@ -1,0 +1,28 @@
+"""`partition.metadata`: which topic a partition's folder belongs to, by its id."""
+
+from __future__ import annotations
+
+import re
+
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId, topic_id_from_text, topic_id_text
+from ottla.storage.errors import CorruptFile
+
+VERSION = 0
+_FORMAT = re.compile(r"version:\s+(\d+)\r?\ntopic_id:\s+(\S+)\s*", re.ASCII)
+
+
+def format_partition_metadata(topic_id: TopicId) -> bytes:
+    return f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
+
+
+def parse_partition_metadata(content: bytes) -> TopicId:
+    match = _FORMAT.fullmatch(content.decode("utf-8", "replace"))
+    if not match:
+        raise CorruptFile(f"partition.metadata is malformed: {content[:80]!r}")
+    try:
+        topic_id = topic_id_from_text(match[2])
+    except ValueError as error:
+        raise CorruptFile(f"partition.metadata: {error}") from error
+    if topic_id == NO_TOPIC_ID:
+        raise CorruptFile("partition.metadata holds no topic id")
+    return topic_id

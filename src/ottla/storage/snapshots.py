@@ -1,0 +1,80 @@
+"""The producer snapshots of one log, as files."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+
+from ottla.kernel.disk import Disk
+from ottla.storage.errors import CorruptFile
+from ottla.storage.file_names import SNAPSHOT_SUFFIX, file_name, split_file_name
+from ottla.storage.producer_snapshot import decode_snapshot
+from ottla.storage.producer_state import ProducerEntry
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """Knows at which offsets there are snapshots, oldest first. Owned by one log. Each segment
+    has one at its base offset, and goes together with it; a clean stop leaves one more at the
+    end of the log."""
+
+    def __init__(self, disk: Disk, partition_path: str, offsets: Iterable[int] = ()) -> None:
+        self._disk = disk
+        self._partition_path = partition_path
+        self.offsets = sorted(offsets)
+
+    @classmethod
+    def find(cls, disk: Disk, partition_path: str, names: Iterable[str]) -> Snapshots:
+        parts = [split_file_name(name) for name in names]
+        return cls(
+            disk, partition_path, [part[0] for part in parts if part and part[1] == SNAPSHOT_SUFFIX]
+        )
+
+    @property
+    def latest_offset(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def path(self, offset: int) -> str:
+        return f"{self._partition_path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+
+    def add(self, offset: int) -> None:
+        if offset not in self.offsets:
+            insort(self.offsets, offset)
+
+    def discard(self, offset: int) -> bool:
+        """Forgets one; True when it was known and its file is now to be removed."""
+        if offset not in self.offsets:
+            return False
+        self.offsets.remove(offset)
+        return True
+
+    def load_latest(self, offset_max: int) -> tuple[int, list[ProducerEntry]] | None:
+        """The newest that is readable and not above the offset. One that is not readable is
+        removed: the batches since an older one say the same. Waits for the disk."""
+        for offset in reversed(self.offsets[: bisect_right(self.offsets, offset_max)]):
+            try:
+                return offset, decode_snapshot(self._disk.read_file(self.path(offset)))
+            except CorruptFile as error:
+                logger.warning("dropping %s: %s", self.path(offset), error)
+                self.remove(offset)
+        return None
+
+    def remove(self, offset: int) -> None:
+        if self.discard(offset):
+            self._disk.remove(self.path(offset))
+
+    def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Drops what lies after the end, or says nothing about any record that is left."""
+        for offset in list(self.offsets):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.remove(offset)
+
+    def remove_strays(self, segment_base_offsets: Iterable[int]) -> None:
+        """Keeps one for each segment and the newest of all, as Kafka does: others were left by a
+        crash between the deletion of a segment and that of its snapshot, or by a clean stop."""
+        base_offsets = set(segment_base_offsets)
+        for offset in self.offsets[:-1]:
+            if offset not in base_offsets:
+                self.remove(offset)

@@ -1,0 +1,79 @@
+"""Finding a record by its timestamp. Reads whole batches and decompresses, so it runs off the
+loop, on what does not change any more: closed segments, and the active one up to where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.kernel.disk import File
+from ottla.records.record import iter_records
+from ottla.storage.batch_scan import ScannedBatch, scan_batches
+from ottla.storage.segment import ActiveSegment, Segment
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class ActiveView(NamedTuple):
+    """The active segment as it was on the loop when the search began."""
+
+    file: File
+    position: int
+    end: int
+    largest_timestamp: int
+
+
+def view_active(active: ActiveSegment, end: int, timestamp: int | None) -> ActiveView:
+    if timestamp is None:
+        timestamp = active.largest_timestamp
+    # The entry that names the timestamp itself lies at the end of the batch that holds it.
+    position = active.position_before_timestamp(timestamp - 1)
+    return ActiveView(active.file, position, end, active.largest_timestamp)
+
+
+def find_timestamp(
+    closed: Sequence[Segment], active: ActiveView, timestamp: int, log_start_offset: int
+) -> TimestampOffset | None:
+    """The first record that is not older and not below the log's start."""
+    for segment in closed:
+        if segment.largest().timestamp >= timestamp:
+            position = segment.position_before_timestamp(timestamp - 1)
+            found = _find_in(
+                segment.scan(position, headers_only=False), timestamp, log_start_offset
+            )
+            if found is not None:
+                return found
+    if active.largest_timestamp < timestamp:
+        return None
+    batches = scan_batches(active.file, active.position, active.end, headers_only=False)
+    return _find_in(batches, timestamp, log_start_offset)
+
+
+def find_max_timestamp(
+    closed: Sequence[Segment], active: ActiveView, log_start_offset: int
+) -> TimestampOffset | None:
+    """The first record that has the largest timestamp of all."""
+    largest = max(
+        (segment.largest().timestamp for segment in closed),
+        default=-1,
+    )
+    largest = max(largest, active.largest_timestamp)
+    return find_timestamp(closed, active, largest, log_start_offset) if largest >= 0 else None
+
+
+def _find_in(
+    batches: Iterable[ScannedBatch], timestamp: int, log_start_offset: int
+) -> TimestampOffset | None:
+    for batch in batches:
+        if batch.header.max_timestamp < timestamp or batch.header.last_offset < log_start_offset:
+            continue
+        for record in iter_records(batch.content):
+            if record.timestamp >= timestamp and record.offset >= log_start_offset:
+                return TimestampOffset(
+                    record.timestamp, record.offset, batch.header.partition_leader_epoch
+                )
+    return None
