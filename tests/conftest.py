@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,11 +65,12 @@ def make_broker(
     """Starts brokers: `make_broker(settings={...}, args=[...], start=True)`. At the end they are
     stopped cleanly, and their files kept for DumpLogSegments. A broker that the test itself
     killed and did not start again is left as it is."""
+    folder_name = re.sub(r"\W+", "_", request.node.name)[:60]
     processes: list[OttlaProcess] = []
     request.node.stash[_PROCESSES] = processes
 
     def make(*, start: bool = True, **options: Any) -> OttlaProcess:
-        process = OttlaProcess(tmp_path_factory.mktemp("broker"), **options)
+        process = OttlaProcess(tmp_path_factory.mktemp(folder_name), **options)
         processes.append(process)
         if start:
             process.start()

@@ -26,6 +26,9 @@ _GOOD_LINE = re.compile(
     r"|.+ (passed sanity check|is empty)\."
 )
 
+# What it says at the end about all of them.
+_NAMES_ITS_FILE = re.compile(r"Mismatches|Non-consecutive|Found|The following|Indexed|  ")
+
 
 def segment_files(data_dir: Path) -> list[Path]:
     """Every file of a data dir that DumpLogSegments reads."""
@@ -79,7 +82,7 @@ def _run(files: Sequence[Path], *options: str) -> list[str]:
             if line.startswith("Dumping "):
                 dumping = line
             elif line and not _GOOD_LINE.fullmatch(line):
-                found.append(f"{dumping}: {line}")
+                found.append(line if _NAMES_ITS_FILE.match(line) else f"{dumping}: {line}")
     if process.returncode != 0:
         found.append(f"{dumping}: ended with {process.returncode}")
     return found
