@@ -29,7 +29,7 @@ from ottla.records.batch import (
     parse_header,
 )
 from ottla.records.compression import Compression, compress
-from ottla.records.record import Header, Record, records_data
+from ottla.records.record import DECOMPRESSED_BYTES_MAX, Header, Record, records_data
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TXN_VALUE = struct.Struct(">hi")
@@ -121,11 +121,17 @@ def build_end_txn_marker(
     )
 
 
-def recompress(batch: Buffer, kind: Compression, level: int | None = None) -> bytearray:
+def recompress(
+    batch: Buffer,
+    kind: Compression,
+    level: int | None = None,
+    *,
+    limit_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> bytearray:
     """The same batch with its records compressed in another way. The records themselves are
     carried over as bytes: offsets, timestamps, producer fields and count cannot change."""
     header = parse_header(batch)
-    body = compress(kind, records_data(batch, header), level)
+    body = compress(kind, records_data(batch, header, limit_bytes=limit_bytes), level)
     rebuilt = bytearray(memoryview(batch)[:HEADER_BYTES])
     rebuilt += body
     struct.pack_into(">i", rebuilt, LENGTH_AT, len(rebuilt) - LOG_OVERHEAD_BYTES)

@@ -52,6 +52,13 @@ RECORD_ERRORS_MAX = 1000
 """A batch of a megabyte can hold millions of records. The client drops what is listed and may
 send the rest again, so a cut list costs it another round, and us a response of bounded size."""
 
+RECORDS_INSPECTED_MAX = 50_000
+"""How many records of one batch are looked at: about a tenth of a second. No client comes near
+it by default (librdkafka puts 10,000 into a batch). MESSAGE_TOO_LARGE makes Java split it."""
+INFLATION_MAX = 16
+"""How many times `max.message.bytes` a batch that must be opened may decompress to. Without it a
+few kilobytes could stop the broker for as long as it takes to decompress gigabytes."""
+
 _unpack_header = HEADER_STRUCT.unpack_from
 _crc = _crc32c.crc32c
 _new_tuple = tuple.__new__
@@ -72,6 +79,7 @@ class ProducePolicy:
     target_compression: Compression | None = None
     """None: as the producer sent it."""
     compression_level: int | None = None
+    opened_bytes_max: int = field(init=False)
     is_plain: bool = field(init=False)
     """Whether a sound batch with good timestamps is stored as it came, without a look inside."""
 
@@ -83,6 +91,8 @@ class ProducePolicy:
             or self.target_compression is not None
         )
         object.__setattr__(self, "is_plain", is_plain)
+        opened_bytes_max = min(DECOMPRESSED_BYTES_MAX, INFLATION_MAX * self.max_message_bytes)
+        object.__setattr__(self, "opened_bytes_max", opened_bytes_max)
 
     @classmethod
     def of(cls, config: TopicConfig) -> ProducePolicy:
@@ -204,17 +214,18 @@ def _adapt(
             ErrorCode.INVALID_TIMESTAMP, "only a broker may set the timestamp type LogAppendTime"
         )
     max_timestamp = header.max_timestamp
+    is_too_new = max_timestamp - now_ms > policy.timestamp_after_max_ms
     if policy.is_compacted or (
-        not policy.is_log_append_time
-        and (
-            policy.timestamp_before_max_ms < INT64_MAX
-            or max_timestamp - now_ms > policy.timestamp_after_max_ms
-        )
+        not policy.is_log_append_time and (is_too_new or policy.timestamp_before_max_ms < INT64_MAX)
     ):
+        if header.record_count > RECORDS_INSPECTED_MAX:
+            raise _too_many(header.record_count, policy)
         max_timestamp = _check_records(batch, policy, now_ms)
     target = policy.target_compression
     if target is not None and target != header.compression:
-        batch = memoryview(recompress(batch, target, policy.compression_level))
+        batch = memoryview(
+            recompress(batch, target, policy.compression_level, limit_bytes=policy.opened_bytes_max)
+        )
         if len(batch) > policy.max_message_bytes:
             raise _too_large(len(batch), policy)
     if policy.is_log_append_time:
@@ -232,7 +243,7 @@ def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int
     oldest = now_ms - policy.timestamp_before_max_ms
     newest = now_ms + policy.timestamp_after_max_ms
     checks_timestamps = not policy.is_log_append_time
-    for index, record in enumerate(iter_records(batch)):
+    for index, record in enumerate(iter_records(batch, limit_bytes=policy.opened_bytes_max)):
         timestamp = record.timestamp
         if timestamp > max_timestamp:
             max_timestamp = timestamp
@@ -283,6 +294,20 @@ def _misframed(batch: memoryview) -> KafkaError:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _too_many(record_count: int, policy: ProducePolicy) -> KafkaError:
+    if policy.is_plain:
+        return KafkaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"a timestamp is more than {policy.timestamp_after_max_ms} ms ahead; the batch of "
+            f"{record_count} records is too big to say which",
+        )
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"this topic takes at most {RECORDS_INSPECTED_MAX} records in a batch, since it must look "
+        f"at each; this one has {record_count}",
+    )
 
 
 def _too_large(size: int, policy: ProducePolicy) -> KafkaError:

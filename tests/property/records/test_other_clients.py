@@ -154,7 +154,7 @@ def test_others_read_what_is_recompressed_here(
     assert read_by(reader, bytes(batch)) == records
 
 
-@given(several=st.lists(records(), min_size=1, max_size=5), cut=st.integers(0, 100))
+@given(several=st.lists(records(), min_size=1, max_size=3), cut=st.integers(0, 100))
 def test_a_fetched_buffer_is_walked_batch_by_batch(several: list[list[Record]], cut: int) -> None:
     batches = [build_batch(records) for records in several]
     buffer = b"".join(batches) + batches[0][: min(cut, len(batches[0]) - 1)]

@@ -20,7 +20,12 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.errors import RecordsRejected
 from ottla.records.record import Record, iter_records
-from ottla.records.validation import RECORD_ERRORS_MAX, ProducePolicy, validate_produced
+from ottla.records.validation import (
+    RECORD_ERRORS_MAX,
+    RECORDS_INSPECTED_MAX,
+    ProducePolicy,
+    validate_produced,
+)
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -295,6 +300,31 @@ def test_what_cannot_be_recompressed_is_invalid() -> None:
     garbage = patched(GOOD, 21, ">h", Compression.LZ4)
     policy = ProducePolicy(target_compression=Compression.GZIP)
     assert code_of(garbage, policy) is ErrorCode.INVALID_RECORD
+
+
+def test_batches_that_are_opened_have_a_limit() -> None:
+    """Kafka has none."""
+    bomb = build_batch([Record(0, NOW, b"k", bytes(500_000))], compression=Compression.ZSTD)
+    for policy in (
+        ProducePolicy(max_message_bytes=20_000, is_compacted=True),
+        ProducePolicy(max_message_bytes=20_000, target_compression=Compression.GZIP),
+    ):
+        assert code_of(bomb, policy) is ErrorCode.MESSAGE_TOO_LARGE
+    validate(bomb, ProducePolicy(max_message_bytes=20_000))
+    validate(bomb, ProducePolicy(max_message_bytes=40_000, is_compacted=True))
+
+
+def test_batches_that_are_opened_have_a_limited_count_of_records() -> None:
+    """Kafka has none."""
+    record_count = RECORDS_INSPECTED_MAX + 1
+    many = build_batch(
+        [Record(offset, NOW, b"k", b"") for offset in range(record_count)],
+        compression=Compression.LZ4,
+    )
+    assert validate(many)[1].record_count == record_count
+    assert code_of(many, ProducePolicy(is_compacted=True)) is ErrorCode.MESSAGE_TOO_LARGE
+    too_new = ProducePolicy(timestamp_after_max_ms=-1)
+    assert code_of(many, too_new) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_the_policy_of_a_topic_by_default() -> None:
