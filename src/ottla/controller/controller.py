@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from ottla.controller.configs import ConfigRules, Configs
+from ottla.controller.configs import Configs
 from ottla.controller.election import ControllerWriter, elect
 from ottla.controller.events import EventQueue
-from ottla.controller.topics import TopicDefaults, Topics
+from ottla.controller.topics import ConfigCheck, TopicDefaults, Topics
 from ottla.coordination.image import ClusterImage, ControllerChanged
 from ottla.coordination.store import Store
 from ottla.kernel.clock import Clock
@@ -37,7 +37,7 @@ async def become_controller(
     clock: Clock,
     rng: random.Random,
     defaults: TopicDefaults,
-    rules: ConfigRules,
+    check_topic_config: ConfigCheck,
 ) -> Controller:
     leadership = await elect(store, broker_id, clock.now_ms())
     if leadership is None:
@@ -51,7 +51,7 @@ async def become_controller(
     events = EventQueue()
     events.start()
     topics = Topics(
-        writer, image, events, rng=rng, defaults=defaults, check_config=rules.check_topic
+        writer, image, events, rng=rng, defaults=defaults, check_config=check_topic_config
     )
-    configs = Configs(writer, image, events, rules)
+    configs = Configs(writer, image, events)
     return Controller(topics, configs, events, leadership.controller_epoch)

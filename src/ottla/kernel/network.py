@@ -227,6 +227,8 @@ class SystemListener:
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+
+    def start(self) -> None:
         self._add_readers()
 
     def close(self) -> None:

@@ -58,6 +58,10 @@ class Listener(Protocol):
     @property
     def port(self) -> int: ...
 
+    def start(self) -> None:
+        """Accepts from now on. Whoever connected before waits meanwhile."""
+        ...
+
     def close(self) -> None:
         """Accepts no more. Open connections stay."""
         ...

@@ -1,0 +1,357 @@
+"""The broker: the only place that puts it all together."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ottla.controller.controller import Controller, become_controller
+from ottla.controller.producer_ids import ProducerIds
+from ottla.controller.registration import prepare_store, register_broker
+from ottla.controller.topics import TopicDefaults
+from ottla.coordination.image import (
+    BrokerConfigChanged,
+    BrokersChanged,
+    Change,
+    ClusterImage,
+    TopicChanged,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicImage,
+    load_image,
+)
+from ottla.coordination.sqlite import SqliteStore
+from ottla.coordination.store import Store
+from ottla.coordination.znodes import BrokerInfo, Endpoint
+from ottla.kernel.clock import Clock, SystemClock
+from ottla.kernel.config.broker import BrokerConfig
+from ottla.kernel.config.dynamic import usable_dynamic
+from ottla.kernel.config.topic import TopicConfig, validate_overrides
+from ottla.kernel.disk import Disk, SystemDisk
+from ottla.kernel.errors import KafkaError
+from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.kernel.network import SystemNetwork
+from ottla.kernel.transport import Network
+from ottla.kernel.workers import ThreadWorkers, Workers
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.dispatch import Dispatcher
+from ottla.server.fetch_session import FetchSessions
+from ottla.server.server import Server
+from ottla.server.services import Services
+from ottla.storage.folder import LogFolder
+from ottla.storage.log import Log
+from ottla.storage.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+STORE_FILE = "coordination.db"
+"""In the first of `log.dirs`. A file, not a folder: Kafka takes every folder there for a log."""
+
+OPEN_FILES_WANTED = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyInfo:
+    """What a person who started the broker wants to know."""
+
+    broker_id: int
+    addresses: list[str]
+    data_dirs: list[str]
+    seconds: float
+
+
+class Broker:
+    """One broker, from start to stop. Everything it needs of the world is passed in; what must
+    survive it is in the log dirs and in the coordination store."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        disk: Disk,
+        network: Network,
+        workers: Workers,
+        store: Store,
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._network = network
+        self._workers = workers
+        self._store = store
+        self._rng = rng
+        self.broker_id = BrokerId(config.broker_id)
+        self.logs = LogManager(
+            disk=disk,
+            clock=clock,
+            workers=workers,
+            rng=rng,
+            config=config,
+            on_failure=self._folder_failed,
+            high_watermark_of=self._high_watermark_of,
+        )
+        self.replicas = ReplicaManager(self.logs, clock=clock, workers=workers)
+        self.endpoints: list[Endpoint] = []
+        self._controller: Controller | None = None
+        self._server: Server | None = None
+        self._services: Services
+        self._changes: asyncio.Queue[Change] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Raises BrokerStartRefused, StoreError, KafkaError or OSError, all with a message for
+        the operator, when the broker cannot serve."""
+        self.logs.lock()
+        await self._store.open()
+        cluster_id = await prepare_store(self._store, self._rng)
+        image = await load_image(self._store)
+        image.cluster_id = cluster_id
+        self._take_dynamic_config(image)
+        await self.logs.start(
+            broker_id=self.broker_id,
+            cluster_id=cluster_id,
+            topic_configs=lambda topic: self._topic_config(image, topic),
+        )
+        self._controller = controller = await become_controller(
+            self._store,
+            image,
+            self.broker_id,
+            clock=self._clock,
+            rng=self._rng,
+            defaults=TopicDefaults(
+                self._config.num_partitions, self._config.default_replication_factor
+            ),
+            check_topic_config=lambda overrides: validate_overrides(overrides, self._config),
+        )
+        self._services = services = Services(
+            broker_id=self.broker_id,
+            config=self._config,
+            image=image,
+            topics=controller.topics,
+            configs=controller.configs,
+            producer_ids=ProducerIds(self._store, self.broker_id),
+            replicas=self.replicas,
+            logs=self.logs,
+            fetch_sessions=FetchSessions(
+                self._clock,
+                self._rng,
+                slot_count=self._config.max_incremental_fetch_session_cache_slots,
+            ),
+            clock=self._clock,
+            workers=self._workers,
+            changes_applied=self._changes.join,
+        )
+        for topic in image.topics.values():
+            self._lead(topic, [partition.partition for partition in topic.partitions])
+        await self._delete_strays()
+        image.on_change(self._changes.put_nowait)
+        self._tasks.append(asyncio.create_task(self._apply_changes()))
+        self._tasks.append(asyncio.create_task(self._checkpoint_high_watermarks()))
+        self._server = server = Server(
+            self._network, Dispatcher(services), self._config, self._clock
+        )
+        self._listen(server)
+        await self._register(image)
+        server.start()
+
+    async def stop(self) -> None:
+        """A clean stop: the next start need not recover anything. Also after a start that
+        failed halfway."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._controller is not None:
+            await self._controller.close()
+        await self.replicas.close()
+        await self.logs.close()
+        await self._store.close()
+
+    # -- start-up -------------------------------------------------------------------------
+
+    def _listen(self, server: Server) -> None:
+        advertised = {listener.name: listener for listener in self._config.advertised_listeners}
+        for listener in self._config.listeners:
+            port = server.listen(listener.name, listener.host, listener.port)
+            shown = advertised.get(listener.name)
+            if shown is not None:
+                self.endpoints.append(
+                    Endpoint(
+                        listener.name,
+                        listener.security_protocol,
+                        shown.host or socket.gethostname(),
+                        shown.port or port,
+                    )
+                )
+
+    async def _register(self, image: ClusterImage) -> None:
+        info = BrokerInfo(
+            tuple(self.endpoints),
+            rack=self._config.broker_rack,
+            timestamp_ms=self._clock.now_ms(),
+        )
+        registered = await register_broker(self._store, self.broker_id, info)
+        image.apply(BrokersChanged({**image.brokers, self.broker_id: registered}))
+
+    async def _delete_strays(self) -> None:
+        """A crash between the deletion of a topic and that of its logs leaves these behind."""
+        known = self.replicas.topic_partitions()
+        for topic_partition in set(self.logs.logs) - known:
+            log.warning("deleting %s: its topic was deleted before", topic_partition)
+            await self.logs.delete(topic_partition)
+
+    # -- what changes while it runs ---------------------------------------------------------
+
+    async def _apply_changes(self) -> None:
+        """One change after another: a topic that is deleted and made again at once must have
+        let go of its folder before it gets a new one."""
+        while True:
+            change = await self._changes.get()
+            try:
+                await self._apply(change)
+            except KafkaError as error:
+                log.error("a change could not be applied: %s", error)
+            finally:
+                self._changes.task_done()
+
+    async def _apply(self, change: Change) -> None:
+        match change:
+            case TopicCreated(topic):
+                self._lead(topic, [partition.partition for partition in topic.partitions])
+            case TopicChanged(topic, partitions):
+                self._lead(topic, partitions)
+            case TopicDeleted(topic):
+                for partition in topic.partitions:
+                    await self.replicas.delete(TopicPartition(topic.name, partition.partition))
+            case TopicConfigChanged(name):
+                self.replicas.set_config(name, self._topic_config(self._services.image, name))
+            case BrokerConfigChanged():
+                self._take_dynamic_config(self._services.image)
+                self._services.config = self._config
+                for name in self._services.image.topics:
+                    self.replicas.set_config(name, self._topic_config(self._services.image, name))
+
+    def _lead(self, topic: TopicImage, partitions: Sequence[int]) -> None:
+        config = self._topic_config(self._services.image, topic.name)
+        for number in partitions:
+            partition = topic.partitions[number]
+            if partition.leader == self.broker_id:
+                self.replicas.become_leader(
+                    TopicPartition(topic.name, number),
+                    topic.id,
+                    config,
+                    leader_epoch=partition.leader_epoch,
+                    isr=tuple(BrokerId(replica) for replica in partition.isr),
+                )
+
+    def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
+        return TopicConfig.resolve(image.topic_configs.get(topic, {}), self._config)
+
+    def _take_dynamic_config(self, image: ClusterImage) -> None:
+        config = self._config.with_dynamic({}, {})
+        default, ignored = usable_dynamic(
+            image.broker_configs.get(None, {}), config, per_broker=False
+        )
+        config = config.with_dynamic({}, default)
+        own, also_ignored = usable_dynamic(
+            image.broker_configs.get(self.broker_id, {}), config, per_broker=True
+        )
+        for name, why in ignored + also_ignored:
+            log.warning("the stored setting %s is ignored: %s", name, why)
+        self._config = config.with_dynamic(own, default)
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        interval_s = self._config.replica_high_watermark_checkpoint_interval_ms / 1000
+        while True:
+            await asyncio.sleep(interval_s)
+            self.logs.checkpoint_high_watermarks(self.replicas.high_watermarks())
+
+    def _folder_failed(self, folder: LogFolder, logs: list[Log]) -> None:
+        log.error("%d partitions are offline with %s", len(logs), folder.path)
+
+    def _high_watermark_of(self, of: Log) -> int:
+        return self.replicas.high_watermark_of(of)
+
+
+async def _run(
+    config: BrokerConfig, on_ready: Callable[[ReadyInfo], None], started_s: float
+) -> int:
+    clock = SystemClock()
+    disk = SystemDisk()
+    workers = ThreadWorkers()
+    data_dir = config.log_dirs[0]
+    broker = Broker(
+        config,
+        clock=clock,
+        disk=disk,
+        network=SystemNetwork(workers),
+        workers=workers,
+        store=SqliteStore(
+            os.path.join(data_dir, STORE_FILE), clock=clock, disk=disk, workers=workers
+        ),
+        rng=random.SystemRandom(),
+    )
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        await broker.start()
+        # What was loaded lives as long as the process: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        on_ready(
+            ReadyInfo(
+                broker_id=broker.broker_id,
+                addresses=[address_text(endpoint) for endpoint in broker.endpoints],
+                data_dirs=list(config.log_dirs),
+                seconds=time.monotonic() - started_s,
+            )
+        )
+        await stopping.wait()
+    finally:
+        await broker.stop()
+        workers.close()
+    return 0
+
+
+def address_text(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{host}:{endpoint.port}"
+
+
+def run(config: BrokerConfig, *, on_ready: Callable[[ReadyInfo], None]) -> int:
+    """Runs a broker in this process until SIGTERM or SIGINT."""
+    started_s = time.monotonic()
+    _raise_open_files_limit()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(config, on_ready, started_s))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None  # Stock asyncio serves as well, only slower.
+    return uvloop.new_event_loop
+
+
+def _raise_open_files_limit() -> None:
+    """A broker has a file for each segment in use and a socket for each client."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,1 @@
+"""Partitions and their replicas: leaders, the in-sync set, the high watermark."""

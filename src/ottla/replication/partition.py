@@ -1,0 +1,249 @@
+"""One partition as this broker leads it: its log, its in-sync replicas, its high watermark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from ottla.kernel.clock import Clock
+from ottla.kernel.disk import FileSlice
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.kernel.workers import Workers
+from ottla.records.validation import INT64_MAX, ProducePolicy, validate_produced
+from ottla.storage.batch_scan import Cold
+from ottla.storage.log import Appended, Log
+
+ACKS_ALL = -1
+NO_EPOCH = -1
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+
+class Watcher(Protocol):
+    """Told when there is more to read. Must not change the partition's watchers meanwhile."""
+
+    def records_added(self, partition: Partition, byte_count: int) -> None: ...
+
+    def partition_closed(self, partition: Partition) -> None: ...
+
+
+class OffsetAndTimestamp(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class _QueuedAppend(NamedTuple):
+    records: memoryview
+    produce_version: int
+    done: asyncio.Future[Appended]
+
+
+class Partition:
+    """Owned by the replica manager, from becoming leader until the topic goes or the broker
+    stops. What it knows beyond its log is in the coordination store and in the checkpoint of
+    high watermarks."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: Log,
+        *,
+        leader_epoch: int,
+        isr: tuple[BrokerId, ...],
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.isr = isr
+        self.high_watermark = log.log_end_offset
+        self.watchers: dict[Watcher, None] = {}
+        self._clock = clock
+        self._workers = workers
+        self.config_changed()
+        # Appends that cannot be done at once, in their order; empty in the common case.
+        self._queue: deque[_QueuedAppend] = deque()
+        self._drain: asyncio.Task[None] | None = None
+        log.assign_leader_epoch(leader_epoch, log.log_end_offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where `read_committed` ends. There are no transactions yet that could hold it back."""
+        return self.high_watermark
+
+    def config_changed(self) -> None:
+        self._policy = policy = ProducePolicy.of(self.log.config)
+        # Work of milliseconds for a large batch, where records are looked into or compressed.
+        self._validates_off_loop = not policy.is_plain and (
+            policy.target_compression is not None
+            or policy.is_compacted
+            or policy.timestamp_before_max_ms < INT64_MAX
+        )
+
+    def append(
+        self, records: memoryview, *, acks: int, produce_version: int
+    ) -> Appended | asyncio.Future[Appended]:
+        """Appends what a client produced. The buffer is written to (offset, epoch) and may be
+        reused once this returned."""
+        if acks == ACKS_ALL and len(self.isr) < self.log.config.min_insync_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
+                f"min.insync.replicas asks for {self.log.config.min_insync_replicas}",
+            )
+        if self._queue or self._validates_off_loop or self.log.folder.is_slow:
+            return self._append_in_turn(records, produce_version)
+        now_ms = self._clock.now_ms()
+        batch, header = validate_produced(
+            records, self._policy, now_ms=now_ms, produce_version=produce_version
+        )
+        appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms)
+        if not appended.is_duplicate:
+            self._records_added(len(batch))
+        return appended
+
+    def _append_in_turn(
+        self, records: memoryview, produce_version: int
+    ) -> asyncio.Future[Appended]:
+        """Compression and a slow disk are waited for off the loop, one batch after another: a
+        producer's batches must keep their order."""
+        done = asyncio.get_running_loop().create_future()
+        self._queue.append(_QueuedAppend(memoryview(bytearray(records)), produce_version, done))
+        if self._drain is None:
+            self._drain = asyncio.create_task(self._drain_queue())
+        return done
+
+    async def _drain_queue(self) -> None:
+        while self._queue:
+            queued = self._queue[0]
+            try:
+                appended = await self._append_off_loop(queued.records, queued.produce_version)
+            except Exception as error:  # Whoever waits for it hears of it.
+                if not queued.done.done():
+                    queued.done.set_exception(error)
+            else:
+                if not queued.done.done():
+                    queued.done.set_result(appended)
+            self._queue.popleft()
+        self._drain = None
+
+    async def _append_off_loop(self, records: memoryview, produce_version: int) -> Appended:
+        now_ms = self._clock.now_ms()
+        validate = partial(
+            validate_produced,
+            records,
+            self._policy,
+            now_ms=now_ms,
+            produce_version=produce_version,
+        )
+        batch, header = (
+            await self._workers.submit(validate) if self._validates_off_loop else validate()
+        )
+        pending = self.log.prepare(header, batch, self.leader_epoch, now_ms)
+        if isinstance(pending, Appended):
+            return pending  # A duplicate; nothing else is pending, so it is on disk.
+        await self.log.folder.submit_write(pending.write)
+        appended = self.log.commit(pending)
+        self._records_added(len(batch))
+        return appended
+
+    def _records_added(self, byte_count: int) -> None:
+        """With this broker alone in the ISR, what is in its log is committed."""
+        self.high_watermark = self.log.log_end_offset
+        for watcher in self.watchers:
+            watcher.records_added(self, byte_count)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """A client whose metadata is older or newer than ours must not go on with it (KIP-320)."""
+        if current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"{self.topic_partition} is in leader epoch {self.leader_epoch}, "
+                f"the request in {current_leader_epoch}",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"{self.topic_partition} has not reached leader epoch {current_leader_epoch}",
+        )
+
+    def read(
+        self, offset: int, max_bytes: int, *, is_committed_only: bool, at_least_one: bool
+    ) -> FileSlice | Cold | None:
+        """Records from the offset on, as they lie in the file, up to where readers may see."""
+        end = self.last_stable_offset if is_committed_only else self.high_watermark
+        return self.log.read(offset, max_bytes, max_offset=end, at_least_one=at_least_one)
+
+    async def offset_for_timestamp(
+        self, timestamp: int, *, is_committed_only: bool
+    ) -> OffsetAndTimestamp | None:
+        """The first offset at or after a time, or one of the special places."""
+        end = self.last_stable_offset if is_committed_only else self.high_watermark
+        log = self.log
+        if timestamp == LATEST_TIMESTAMP:
+            return OffsetAndTimestamp(end, -1, self.leader_epoch)
+        if timestamp in (
+            EARLIEST_TIMESTAMP,
+            EARLIEST_LOCAL_TIMESTAMP,
+            EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+        ):
+            start = log.log_start_offset
+            return OffsetAndTimestamp(start, -1, self._epoch_at(start))
+        if timestamp == LATEST_TIERED_TIMESTAMP:
+            return None  # There is no remote storage to be found in.
+        if timestamp == MAX_TIMESTAMP:
+            found = await log.offset_of_max_timestamp()
+        else:
+            found = await log.offset_for_timestamp(timestamp)
+        if found is None or found.offset >= end:
+            return None
+        return OffsetAndTimestamp(found.offset, found.timestamp, self._epoch_at(found.offset))
+
+    def _epoch_at(self, offset: int) -> int:
+        epoch = self.log.leader_epochs.epoch_for_offset(offset)
+        return NO_EPOCH if epoch is None else epoch
+
+    def delete_records(self, before_offset: int) -> int:
+        """Moves the log's start; -1 stands for the high watermark. Returns the new start."""
+        if before_offset == -1:
+            before_offset = self.high_watermark
+        if not 0 <= before_offset <= self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} has committed offsets up to {self.high_watermark}, "
+                f"records before {before_offset} cannot be deleted",
+            )
+        if "delete" not in self.log.config.cleanup_policy and self.log.config.cleanup_policy:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{self.topic_partition} is compacted only; records are deleted by offset only "
+                "where cleanup.policy has delete",
+            )
+        self.log.advance_log_start_offset(before_offset)
+        return self.log.log_start_offset
+
+    async def close(self) -> None:
+        """Waits for the append that is under way, refuses those behind it."""
+        for watcher in list(self.watchers):
+            watcher.partition_closed(self)
+        self.watchers.clear()
+        for queued in list(self._queue)[1:]:
+            self._queue.remove(queued)
+            queued.done.set_exception(
+                KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
+            )
+        if self._drain is not None:
+            await asyncio.wait([self._drain])

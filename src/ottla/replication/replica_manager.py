@@ -1,0 +1,106 @@
+"""The partitions of this broker."""
+
+from __future__ import annotations
+
+from ottla.kernel.clock import Clock
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.kernel.workers import Workers
+from ottla.replication.partition import Partition
+from ottla.storage.log import Log
+from ottla.storage.log_manager import LogManager
+
+
+class ReplicaManager:
+    """Owned by the broker. Knows only partitions that this broker has a replica of; after a
+    crash it is filled again from the coordination store."""
+
+    def __init__(self, logs: LogManager, *, clock: Clock, workers: Workers) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._workers = workers
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._topic_names: dict[TopicId, str] = {}
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Raises KafkaError where there is nothing to write to or read from."""
+        partition = self._partitions.get((topic, index))
+        if partition is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"this broker does not host partition {topic}-{index}",
+            )
+        if partition.log.folder.failure is not None:
+            partition.log.folder.check_online()
+        return partition
+
+    def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        name = self._topic_names.get(topic_id)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has this id")
+        return self.partition(name, index)
+
+    def topic_name(self, topic_id: TopicId) -> str | None:
+        return self._topic_names.get(topic_id)
+
+    def become_leader(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        *,
+        leader_epoch: int,
+        isr: tuple[BrokerId, ...],
+    ) -> Partition:
+        """Opens the partition's log, or makes it, and serves it from now on."""
+        log = self._logs.get(topic_partition) or self._logs.create_log(
+            topic_partition, topic_id, config
+        )
+        log.set_config(config)
+        partition = Partition(
+            topic_partition,
+            topic_id,
+            log,
+            leader_epoch=leader_epoch,
+            isr=isr,
+            clock=self._clock,
+            workers=self._workers,
+        )
+        self._partitions[topic_partition] = partition
+        self._topic_names[topic_id] = topic_partition.topic
+        return partition
+
+    def set_config(self, topic: str, config: TopicConfig) -> None:
+        for partition in self._partitions.values():
+            if partition.topic_partition.topic == topic:
+                partition.log.set_config(config)
+                partition.config_changed()
+
+    async def delete(self, topic_partition: TopicPartition) -> None:
+        """Stops serving the partition at once, then lets its files go."""
+        partition = self._partitions.pop(topic_partition, None)
+        if partition is not None:
+            self._topic_names.pop(partition.topic_id, None)
+            await partition.close()
+            await self._logs.delete(topic_partition)
+
+    def topic_partitions(self) -> set[TopicPartition]:
+        return {partition.topic_partition for partition in self._partitions.values()}
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {
+            partition.topic_partition: partition.high_watermark
+            for partition in self._partitions.values()
+            if partition.log.folder.failure is None
+        }
+
+    def high_watermark_of(self, log: Log) -> int:
+        partition = self._partitions.get(log.topic_partition)
+        return log.log_end_offset if partition is None else partition.high_watermark
+
+    async def close(self) -> None:
+        for partition in self._partitions.values():
+            await partition.close()
+        self._logs.checkpoint_high_watermarks(self.high_watermarks())
+        self._partitions.clear()

@@ -1,0 +1,1 @@
+"""Connections in, requests dispatched, responses out."""

@@ -1,0 +1,53 @@
+"""Which APIs this broker answers, and where their handlers are: one file each in `handlers/`.
+
+Advertise exactly what works. Handlers are imported with their first request: a broker that has
+just started has not paid for the APIs that nobody called.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.api import ApiKey
+
+Handler = Callable[[Services, Any, RequestContext], Any | Awaitable[Any] | None]
+"""Takes a decoded request, returns its response: at once, later, or never (acks=0)."""
+
+ANSWERED = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+
+LISTED_FROM = {ApiKey.PRODUCE: 0}
+"""Listed lower than what works: librdkafka takes a Produce that begins above v0 for a broker
+without compression and silently sends uncompressed (KAFKA-18659; Kafka 4 does the same)."""
+
+
+def handler_of(key: ApiKey) -> Handler:
+    module = importlib.import_module(f"ottla.server.handlers.{key.name.lower()}")
+    handler: Handler = module.handle
+    return handler

@@ -1,0 +1,218 @@
+"""One client's connection: frames in, replies out in the order of their requests.
+
+A request is handled to completion where it arrived. What cannot be answered at once keeps its
+place in the queue, and the replies behind it wait (Kafka's clients rely on the order).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from ottla.kernel.transport import Part, Transport
+from ottla.server.dispatch import Dispatcher, Reply
+from ottla.server.errors import BadRequest
+from ottla.server.request_memory import RequestMemory
+from ottla.wire.framing import FrameReader, FrameTooLarge
+
+log = logging.getLogger(__name__)
+
+# A client that sends without reading is held back by its own connection.
+UNANSWERED_COUNT_MAX = 64
+UNSENT_BYTES_MAX = 1024 * 1024
+
+
+class Slot:
+    """A request's place in the queue of replies."""
+
+    __slots__ = ("is_done", "reply")
+
+    def __init__(self) -> None:
+        self.is_done = False
+        self.reply: Reply | None = None
+
+
+class Connection:
+    """Owned by its listener; lives as long as the socket. A crash leaves nothing behind."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        dispatcher: Dispatcher,
+        frames: FrameReader,
+        listener_name: str,
+        memory: RequestMemory,
+        on_lost: Callable[[Connection], None],
+    ) -> None:
+        self.was_active = True  # since the last look for idle connections
+        self.idle_look_count = 0
+        self._transport = transport
+        self._dispatch = dispatcher.dispatch
+        self._frames = frames
+        self._listener_name = listener_name
+        self._memory = memory
+        self._on_lost = on_lost
+        self._slots: deque[Slot] = deque()
+        self._futures: set[asyncio.Future[Reply | None]] = set()
+        self._backlog: deque[memoryview] = deque()
+        self._held_bytes = 0
+        self._is_paused = False
+        self._is_closed = False
+
+    @property
+    def peer(self) -> str:
+        return self._transport.peer
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for this broker: then it is not idle."""
+        return bool(self._slots)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def get_buffer(self) -> memoryview:
+        return self._frames.get_buffer()
+
+    def bytes_received(self, count: int) -> None:
+        self.was_active = True
+        try:
+            frames = self._frames.bytes_received(count)
+        except FrameTooLarge as error:
+            self._refuse(error)
+            return
+        self._handle_frames(frames)
+        if self._frames.held_byte_count != self._held_bytes:
+            self._account()
+
+    def bytes_sent(self) -> None:
+        if self._is_paused:
+            self._go_on()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self._is_closed = True
+        if error is not None:
+            log.debug("connection lost peer=%s error=%s", self.peer, error)
+        self._slots.clear()
+        self._backlog.clear()
+        for future in self._futures:
+            future.cancel()
+        self._memory.release(self, self._held_bytes)
+        self._held_bytes = 0
+        self._on_lost(self)
+
+    def _handle_frames(self, frames: list[memoryview]) -> None:
+        out: list[Part] = []
+        slots = self._slots
+        for index, frame in enumerate(frames):
+            if self._is_closed:
+                return
+            if len(slots) >= UNANSWERED_COUNT_MAX or (
+                out and sum(map(len, out)) + self._transport.unsent_byte_count > UNSENT_BYTES_MAX
+            ):
+                # The receive buffer is reused for other connections: what waits is copied.
+                self._backlog.extend(memoryview(bytearray(rest)) for rest in frames[index:])
+                break
+            try:
+                answer = self._dispatch(frame, self._listener_name, self._transport.peer_host)
+            except BadRequest as error:
+                self._refuse(error)
+                return
+            except Exception as error:  # A bug of ours costs its connection, never the broker.
+                self._fail(error)
+                return
+            if type(answer) is list:
+                if slots:
+                    self._occupy_slot(answer)
+                else:
+                    out += answer
+            elif answer is not None:
+                self._await(answer)  # type: ignore[arg-type]
+        if out:
+            self._transport.send(out)
+        self._pause_if_full()
+
+    def _occupy_slot(self, reply: Reply) -> None:
+        slot = Slot()
+        slot.is_done = True
+        slot.reply = reply
+        self._slots.append(slot)
+
+    def _await(self, future: asyncio.Future[Reply | None]) -> None:
+        slot = Slot()
+        self._slots.append(slot)
+        self._futures.add(future)
+
+        def on_done(done: asyncio.Future[Reply | None]) -> None:
+            self._futures.discard(done)
+            if self._is_closed or done.cancelled():
+                return
+            if error := done.exception():
+                if isinstance(error, BadRequest):
+                    self._refuse(error)
+                else:
+                    self._fail(error)
+                return
+            slot.is_done = True
+            slot.reply = done.result()
+            self._send_done()
+
+        future.add_done_callback(on_done)
+
+    def _send_done(self) -> None:
+        out: list[Part] = []
+        slots = self._slots
+        while slots and slots[0].is_done:
+            reply = slots.popleft().reply
+            if reply is not None:
+                out += reply
+        if out:
+            self._transport.send(out)
+        if self._is_paused:
+            self._go_on()
+
+    def _pause_if_full(self) -> None:
+        if not self._is_paused and self._is_full():
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def _is_full(self) -> bool:
+        return (
+            bool(self._backlog)
+            or len(self._slots) >= UNANSWERED_COUNT_MAX
+            or self._transport.unsent_byte_count > UNSENT_BYTES_MAX
+            or self._memory.is_waiting(self)
+        )
+
+    def _go_on(self) -> None:
+        """Takes up what waited, if there is room for it now."""
+        if self._is_closed:
+            return
+        while (
+            self._backlog
+            and len(self._slots) < UNANSWERED_COUNT_MAX
+            and self._transport.unsent_byte_count <= UNSENT_BYTES_MAX
+        ):
+            self._handle_frames([self._backlog.popleft()])
+        if not self._is_full():
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _account(self) -> None:
+        """A frame that is not complete holds memory of its own: it counts against what all
+        requests together may hold, and reading waits when that is used up."""
+        held = self._frames.held_byte_count
+        self._memory.release(self, self._held_bytes)
+        self._held_bytes = held
+        if held and not self._memory.acquire(self, held, self._go_on):
+            self._pause_if_full()
+
+    def _refuse(self, error: Exception) -> None:
+        log.warning("closing connection peer=%s: %s", self.peer, error)
+        self.close()
+
+    def _fail(self, error: BaseException) -> None:
+        log.error("closing connection peer=%s: a request failed", self.peer, exc_info=error)
+        self.close()

@@ -1,0 +1,117 @@
+"""From a frame to the handler of its API, and from the handler's answer to the bytes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.transport import Part
+from ottla.server.apis import ANSWERED, Handler, handler_of
+from ottla.server.context import RequestContext
+from ottla.server.errors import BadRequest
+from ottla.server.services import Services
+from ottla.wire.api import APIS, ApiKey
+from ottla.wire.codec import MalformedMessage, codec
+from ottla.wire.header import append_response, decode_request_header, response_header_version
+from ottla.wire.messages.api_versions import ApiVersionsResponse
+
+Reply = list[Part]
+
+
+class Route:
+    """One API in one version, compiled: everything between frame and reply."""
+
+    __slots__ = ("_decode", "_encode", "_handler", "_header_version", "_response", "key", "version")
+
+    def __init__(self, key: ApiKey, version: int, handler: Handler) -> None:
+        self.key = key
+        self.version = version
+        self._response = APIS[key].response
+        self._decode = codec(APIS[key].request, version).decode
+        self._encode = codec(self._response, version).encode
+        self._header_version = response_header_version(key, version)
+        self._handler = handler
+
+    def call(
+        self,
+        services: Services,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        correlation_id: int,
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        try:
+            request, _ = self._decode(frame, position)
+        except MalformedMessage as error:
+            raise BadRequest(f"{self.key.name} v{self.version}: {error}") from None
+        answer = self._handler(services, request, context)
+        if answer.__class__ is self._response:
+            return self.reply(correlation_id, answer)
+        if answer is None:
+            return None
+        return asyncio.ensure_future(self._reply_later(correlation_id, answer))
+
+    async def _reply_later(self, correlation_id: int, answer: Awaitable[Any]) -> Reply | None:
+        response = await answer
+        return None if response is None else self.reply(correlation_id, response)
+
+    def reply(self, correlation_id: int, response: Any) -> Reply:
+        parts: Reply = []
+        append_response(correlation_id, self._header_version, self._encode, response, parts)
+        return parts
+
+
+class Dispatcher:
+    """Shared by all connections of a broker; keeps the compiled routes."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    def dispatch(
+        self, frame: memoryview, listener_name: str, peer_host: str
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        """The reply, a promise of it, or None where the request wants none. Raises BadRequest."""
+        try:
+            header, position = decode_request_header(frame)
+        except MalformedMessage as error:
+            raise BadRequest(str(error)) from None
+        route = self._routes.get((header.api_key, header.api_version))
+        if route is None:
+            if header.api_key == ApiKey.API_VERSIONS and not _is_known_version(header.api_version):
+                return self._unsupported_api_versions(header.correlation_id)
+            route = self._route(header.api_key, header.api_version)
+        context = RequestContext(header.api_version, header.client_id, listener_name, peer_host)
+        return route.call(self._services, context, frame, position, header.correlation_id)
+
+    def _route(self, api_key: int, version: int) -> Route:
+        if api_key not in ANSWERED:
+            raise BadRequest(f"API key {api_key} (version {version}) is not supported")
+        key = ApiKey(api_key)
+        versions = APIS[key].versions
+        if version not in versions:
+            raise BadRequest(
+                f"{key.name} v{version} is not supported, "
+                f"only v{versions.start} to v{versions.stop - 1}"
+            )
+        route = self._routes[api_key, version] = Route(key, version, handler_of(key))
+        return route
+
+    def _unsupported_api_versions(self, correlation_id: int) -> Reply:
+        """A client newer than this broker: it reads a v0 response, finds ApiVersions in it, and
+        asks again in a version that both know (KIP-511)."""
+        from ottla.server.handlers.api_versions import listed
+
+        route = self._routes.get((ApiKey.API_VERSIONS, 0)) or self._route(ApiKey.API_VERSIONS, 0)
+        return route.reply(
+            correlation_id,
+            ApiVersionsResponse(
+                error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[listed(ApiKey.API_VERSIONS)]
+            ),
+        )
+
+
+def _is_known_version(version: int) -> bool:
+    return version in APIS[ApiKey.API_VERSIONS].versions

@@ -1,0 +1,1 @@
+"""One file for each API. `handle(services, request, context)` returns its response."""

@@ -1,0 +1,40 @@
+"""CreatePartitions: more of them, never fewer."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(
+    services: Services, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    counts = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    for topic in request.topics:
+        results[topic.name] = result = CreatePartitionsTopicResult(name=topic.name)
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"The request names topic {topic.name!r} twice."
+                )
+            assignments = topic.assignments
+            await services.topics.create_partitions(
+                topic.name,
+                topic.count,
+                None if assignments is None else [one.broker_ids for one in assignments],
+                validate_only=request.validate_only,
+            )
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+    await services.changes_applied()
+    return CreatePartitionsResponse(results=list(results.values()))

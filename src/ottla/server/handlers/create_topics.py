@@ -1,0 +1,72 @@
+"""CreateTopics. v5 answers with the topic's settings (KIP-525), v7 with its id."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ottla.controller.topics import NewTopic
+from ottla.kernel.config.describe import describe_topic
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+async def handle(
+    services: Services, request: CreateTopicsRequest, context: RequestContext
+) -> CreateTopicsResponse:
+    counts = Counter(topic.name for topic in request.topics)
+    results: list[CreatableTopicResult] = []
+    for topic in request.topics:
+        try:
+            if counts[topic.name] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"The request names topic {topic.name!r} twice."
+                )
+            results.append(await _create(services, topic, request.validate_only))
+        except KafkaError as error:
+            results.append(
+                CreatableTopicResult(
+                    name=topic.name, error_code=error.code, error_message=error.message
+                )
+            )
+    await services.changes_applied()
+    # A name that came twice is answered once.
+    return CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
+
+
+async def _create(
+    services: Services, topic: CreatableTopic, validate_only: bool
+) -> CreatableTopicResult:
+    created = await services.topics.create(
+        NewTopic(
+            topic.name,
+            topic.num_partitions,
+            topic.replication_factor,
+            assignments=[(one.partition_index, one.broker_ids) for one in topic.assignments],
+            config={config.name: config.value for config in topic.configs},
+        ),
+        validate_only=validate_only,
+    )
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=created.topic.id,
+        num_partitions=len(created.topic.partitions),
+        replication_factor=len(created.topic.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in describe_topic(created.config, services.config)
+        ],
+    )

@@ -1,0 +1,28 @@
+"""DeleteAcls: refused while there is no authorizer."""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ErrorCode
+from ottla.server.context import RequestContext
+from ottla.server.handlers.describe_acls import NO_AUTHORIZER
+from ottla.server.services import Services
+from ottla.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+
+def handle(
+    services: Services, request: DeleteAclsRequest, context: RequestContext
+) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(
+                error_code=ErrorCode.SECURITY_DISABLED,
+                error_message=NO_AUTHORIZER,
+                matching_acls=[],
+            )
+            for _ in request.filters
+        ]
+    )

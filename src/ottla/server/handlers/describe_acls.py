@@ -1,0 +1,18 @@
+"""DescribeAcls: there is no authorizer yet, and so Kafka's answer without one."""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ErrorCode
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+NO_AUTHORIZER = "No authorizer is configured on the broker: there are no ACLs to read or change."
+
+
+def handle(
+    services: Services, request: DescribeAclsRequest, context: RequestContext
+) -> DescribeAclsResponse:
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, resources=[]
+    )

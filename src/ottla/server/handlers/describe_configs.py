@@ -1,0 +1,73 @@
+"""DescribeConfigs: settings, their values, and where these come from.
+
+v1 brought synonyms and sources, v3 documentation and types.
+"""
+
+from __future__ import annotations
+
+from ottla.kernel.config.describe import (
+    Described,
+    describe_broker,
+    describe_broker_defaults,
+    describe_topic,
+)
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+from ottla.server.services import Services
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(
+    services: Services, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    results: list[DescribeConfigsResult] = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.append(result)
+        try:
+            result.configs = [
+                _entry(described, request) for described in _describe(services, resource)
+            ]
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(services: Services, resource: DescribeConfigsResource) -> list[Described]:
+    names = resource.configuration_keys
+    if resource_type(resource.resource_type) is ResourceType.TOPIC:
+        check_topic(services, resource.resource_name)
+        overrides = services.image.topic_configs.get(resource.resource_name, {})
+        return describe_topic(overrides, services.config, names)
+    if broker_of(services, resource.resource_name) is None:
+        return describe_broker_defaults(services.config, names)
+    return describe_broker(services.config, names)
+
+
+def _entry(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    entry = DescribeConfigsResourceResult(
+        name=described.name,
+        value=described.value,
+        read_only=described.read_only,
+        config_source=described.source,
+        is_sensitive=described.is_sensitive,
+        config_type=described.type,
+        documentation=described.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        entry.synonyms = [
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in described.synonyms
+        ]
+    return entry

@@ -1,0 +1,258 @@
+"""Fetch: records, as they lie in the segment files, with long polling.
+
+v4 brought isolation levels, v5 the log's start, v7 sessions, v9 leader epochs, v11 racks,
+v12 flexible fields and divergence by epoch, v13 topic ids instead of names, v15 the replica's
+state as a tagged field, v16 the endpoints of new leaders, v17 and v18 are for followers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from ottla.kernel.disk import FileSlice
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.replication.partition import NO_EPOCH, Partition
+from ottla.server.context import RequestContext
+from ottla.server.fetch_session import FetchedPartition, FetchSession, TopicKey, Wait
+from ottla.server.services import Services
+from ottla.storage.batch_scan import Cold
+from ottla.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+READ_COMMITTED = 1
+TOPIC_IDS_SINCE = 13
+
+# How often a fetch warms what it finds cold before it answers without that partition.
+_WARM_TRIES = 4
+
+_NO_RECORDS = b""
+
+
+def handle(
+    services: Services, request: FetchRequest, context: RequestContext
+) -> FetchResponse | Awaitable[FetchResponse]:
+    uses_topic_ids = context.api_version >= TOPIC_IDS_SINCE
+    try:
+        session, is_incremental = services.fetch_sessions.begin(request, uses_topic_ids)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = Fetch(services, request, session, is_incremental)
+    fetch.collect()
+    if fetch.is_ready(request.max_wait_ms <= 0):
+        return fetch.response()
+    return fetch.wait()
+
+
+class Fetch:
+    """One request on its way to an answer."""
+
+    __slots__ = (
+        "_byte_count",
+        "_clean",
+        "_cold",
+        "_has_error",
+        "_is_committed_only",
+        "_is_incremental",
+        "_max_bytes",
+        "_request",
+        "_results",
+        "_services",
+        "_session",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        request: FetchRequest,
+        session: FetchSession,
+        is_incremental: bool,
+    ) -> None:
+        self._services = services
+        self._request = request
+        self._session = session
+        self._is_incremental = is_incremental
+        self._is_committed_only = request.isolation_level == READ_COMMITTED
+        self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+
+    def collect(self) -> None:
+        """Reads what there is. Can be done again: it forgets what it collected before."""
+        self._results: list[tuple[FetchedPartition, PartitionData]] = []
+        self._byte_count = 0
+        self._has_error = False
+        self._cold: list[Cold] = []
+        self._clean: list[FetchedPartition] = []  # read to their end
+        session = self._session
+        candidates = session.dirty if self._is_incremental else session.partitions.values()
+        for fetched in list(candidates):
+            data = self._read(fetched)
+            if data is not None:
+                self._results.append((fetched, data))
+
+    def _read(self, fetched: FetchedPartition) -> PartitionData | None:
+        """None where an incremental fetch need not hear of the partition."""
+        session = self._session
+        try:
+            partition = fetched.partition or self._find(fetched)
+            partition.check_leader_epoch(fetched.current_leader_epoch)
+            if fetched.last_fetched_epoch != NO_EPOCH:
+                diverging = _divergence(partition, fetched)
+                if diverging is not None:
+                    return diverging
+            left = min(fetched.max_bytes, self._max_bytes - self._byte_count)
+            records: FileSlice | Cold | None = partition.read(
+                fetched.fetch_offset,
+                left if left > 0 else 0,
+                is_committed_only=self._is_committed_only,
+                at_least_one=self._byte_count == 0,
+            )
+        except KafkaError as error:
+            self._has_error = True
+            return self._error(fetched, error)
+        is_cold = isinstance(records, Cold)
+        if isinstance(records, Cold):
+            self._cold.append(records)
+            records = None
+        high_watermark = partition.high_watermark
+        log_start_offset = partition.log.log_start_offset
+        if records is not None:
+            # Served partitions go behind those that wait (and stay dirty: there may be more).
+            session.dirty.pop(fetched, None)
+            session.dirty[fetched] = None
+            self._byte_count += len(records)
+        else:
+            if left > 0 and not is_cold:
+                self._clean.append(fetched)
+            if (
+                self._is_incremental
+                and fetched.sent_high_watermark == high_watermark
+                and fetched.sent_log_start_offset == log_start_offset
+            ):
+                return None
+        return PartitionData(
+            partition_index=fetched.index,
+            high_watermark=high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log_start_offset,
+            aborted_transactions=[] if self._is_committed_only else None,
+            records=_NO_RECORDS if records is None else records,
+        )
+
+    def _find(self, fetched: FetchedPartition) -> Partition:
+        partition = _lookup(self._services, fetched.topic, fetched.index)
+        if self._session.id:
+            fetched.watch(partition)
+        return partition
+
+    def _error(self, fetched: FetchedPartition, error: KafkaError) -> PartitionData:
+        data = PartitionData(
+            partition_index=fetched.index,
+            error_code=error.code,
+            high_watermark=-1,
+            aborted_transactions=[] if self._is_committed_only else None,
+            records=_NO_RECORDS,
+        )
+        partition = fetched.partition
+        if partition is not None:
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                data.high_watermark = partition.high_watermark
+                data.log_start_offset = partition.log.log_start_offset
+            elif error.code is ErrorCode.FENCED_LEADER_EPOCH:
+                data.current_leader = LeaderIdAndEpoch(
+                    leader_id=self._services.broker_id, leader_epoch=partition.leader_epoch
+                )
+        return data
+
+    def is_ready(self, is_time_over: bool) -> bool:
+        if self._cold:
+            return False
+        return (
+            is_time_over
+            or self._has_error
+            or self._byte_count >= self._request.min_bytes
+            or not self._session.partitions
+        )
+
+    def response(self) -> FetchResponse:
+        session = self._session
+        topics: list[FetchableTopicResponse] = []
+        key: TopicKey | None = None
+        for fetched, data in self._results:
+            if fetched.topic != key:
+                key = fetched.topic
+                if isinstance(key, str):
+                    topic = FetchableTopicResponse(topic=key)
+                else:
+                    topic = FetchableTopicResponse(topic_id=key)
+                topics.append(topic)
+            topic.partitions.append(data)
+            fetched.sent_high_watermark = data.high_watermark
+            fetched.sent_log_start_offset = data.log_start_offset
+        for fetched in self._clean:
+            session.dirty.pop(fetched, None)
+        return FetchResponse(session_id=session.id, responses=topics)
+
+    async def wait(self) -> FetchResponse:
+        clock = self._services.clock
+        deadline_s = clock.monotonic_s() + self._request.max_wait_ms / 1000
+        session = self._session
+        warm_tries = 0
+        try:
+            if not session.id:
+                session.watch_all(self._lookup, session.partitions.values())
+            while True:
+                if self._cold:
+                    await self._warm()
+                    warm_tries += 1
+                else:
+                    left_s = deadline_s - clock.monotonic_s()
+                    session.wait = Wait(clock, left_s, self._request.min_bytes - self._byte_count)
+                    await session.wait.finished()
+                    session.wait = None
+                self.collect()
+                if warm_tries == _WARM_TRIES:
+                    self._cold.clear()
+                if self.is_ready(clock.monotonic_s() >= deadline_s):
+                    return self.response()
+        finally:
+            session.wait = None
+            if not session.id:
+                session.close()
+
+    def _lookup(self, topic: TopicKey, index: int) -> Partition:
+        return _lookup(self._services, topic, index)
+
+    async def _warm(self) -> None:
+        """Brings what was cold into the page cache, off the loop."""
+        submit = self._services.workers.submit
+        await asyncio.gather(
+            *(submit(cold.file.read_at, cold.offset, cold.length) for cold in self._cold)
+        )
+
+
+def _lookup(services: Services, topic: TopicKey, index: int) -> Partition:
+    if isinstance(topic, str):
+        return services.replicas.partition(topic, index)
+    return services.replicas.partition_by_id(topic, index)
+
+
+def _divergence(partition: Partition, fetched: FetchedPartition) -> PartitionData | None:
+    """Where the reader's log and ours part, if they do (KIP-595): its last epoch ended here
+    before the offset that it asks for."""
+    epoch, end_offset = partition.log.end_offset_for_epoch(fetched.last_fetched_epoch)
+    if epoch == fetched.last_fetched_epoch and end_offset >= fetched.fetch_offset:
+        return None
+    return PartitionData(
+        partition_index=fetched.index,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.log_start_offset,
+        diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        records=_NO_RECORDS,
+    )

@@ -1,0 +1,21 @@
+"""InitProducerId: an identity for an idempotent producer. v3 lets a producer keep its id and
+raise its epoch (KIP-360), v6 is for two-phase commit (KIP-939)."""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ErrorCode
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+async def handle(
+    services: Services, request: InitProducerIdRequest, context: RequestContext
+) -> InitProducerIdResponse:
+    if request.transactional_id is not None:
+        # Transactions need a coordinator, which this broker does not have yet.
+        return InitProducerIdResponse(
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1
+        )
+    producer_id = await services.producer_ids.next()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,0 +1,75 @@
+"""ListOffsets: earliest, latest, or by timestamp.
+
+v2 brought isolation levels, v4 leader epochs, v7 the maximum timestamp (KIP-734), v8 and v9 the
+places of tiered storage, v10 a time-out for looking there, v11 what waits for upload.
+"""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+READ_COMMITTED = 1
+
+# Special timestamps, and the version that first knows them.
+_SPECIAL_SINCE = {-3: 7, -4: 8, -5: 9, -6: 11}
+
+
+async def handle(
+    services: Services, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse:
+    is_committed_only = request.isolation_level == READ_COMMITTED
+    seen: dict[tuple[str, int], int] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            at = (topic.name, asked.partition_index)
+            seen[at] = seen.get(at, 0) + 1
+    topics: list[ListOffsetsTopicResponse] = []
+    for topic in request.topics:
+        answers: list[ListOffsetsPartitionResponse] = []
+        for asked in topic.partitions:
+            try:
+                if seen[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                answer = await _find(
+                    services, topic.name, asked, is_committed_only, context.api_version
+                )
+            except KafkaError as error:
+                answer = ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index, error_code=error.code
+                )
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _find(
+    services: Services,
+    topic: str,
+    asked: ListOffsetsPartition,
+    is_committed_only: bool,
+    version: int,
+) -> ListOffsetsPartitionResponse:
+    if asked.timestamp < -2 and version < _SPECIAL_SINCE.get(asked.timestamp, 1 << 15):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = services.replicas.partition(topic, asked.partition_index)
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    found = await partition.offset_for_timestamp(
+        asked.timestamp, is_committed_only=is_committed_only
+    )
+    if found is None:
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        offset=found.offset,
+        timestamp=found.timestamp,
+        leader_epoch=found.leader_epoch,
+    )

@@ -1,0 +1,118 @@
+"""Metadata: which brokers there are, and who leads which partition.
+
+v1 tells "all topics" (null) from "none" (empty), v2 brought the cluster's id, v4 whether topics
+may be made by asking, v5 offline replicas, v7 leader epochs, v8 authorized operations, v10 topic
+ids, v12 asking by id, v13 an error for the whole.
+"""
+
+from __future__ import annotations
+
+from ottla.controller.topic_names import check_topic_name
+from ottla.controller.topics import NewTopic
+from ottla.coordination.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId
+from ottla.kernel.internal_topics import is_internal
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+ASKS_FOR_ALL_BY_EMPTY_UNTIL = 0
+OPERATIONS_SINCE = 8
+CLUSTER_OPERATIONS_UNTIL = 10
+
+# With no authorizer everyone may do everything; the bits are Kafka's AclOperation codes.
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+
+async def handle(
+    services: Services, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse:
+    image = services.image
+    version = context.api_version
+    asked = request.topics
+    if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
+        topics = [_topic(image, topic) for topic in image.topics.values()]
+    else:
+        topics = [
+            await _asked_topic(services, one, request.allow_auto_topic_creation) for one in asked
+        ]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(
+                node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
+            for broker in image.brokers.values()
+            if (endpoint := broker.endpoints.get(context.listener_name)) is not None
+        ],
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+async def _asked_topic(
+    services: Services, asked: MetadataRequestTopic, may_create: bool
+) -> MetadataResponseTopic:
+    image = services.image
+    if asked.name is None or asked.topic_id != NO_TOPIC_ID:
+        topic = image.topics_by_id.get(TopicId(asked.topic_id))
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+            )
+        return _topic(image, topic)
+    topic = image.topics.get(asked.name)
+    if topic is not None:
+        return _topic(image, topic)
+    try:
+        if not (may_create and services.config.auto_create_topics_enable):
+            check_topic_name(asked.name)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        created = await services.topics.create(NewTopic(asked.name))
+        await services.changes_applied()
+        return _topic(image, created.topic)
+    except KafkaError as error:
+        code = error.code
+        if code is ErrorCode.TOPIC_ALREADY_EXISTS and asked.name in image.topics:
+            return _topic(image, image.topics[asked.name])
+        return MetadataResponseTopic(
+            error_code=code, name=asked.name, is_internal=is_internal(asked.name)
+        )
+
+
+def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[partition_metadata(image, partition) for partition in topic.partitions],
+    )
+
+
+def partition_metadata(image: ClusterImage, partition: PartitionImage) -> MetadataResponsePartition:
+    has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.partition,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=image.offline_replicas(partition),
+    )

@@ -1,0 +1,41 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended in this log (KIP-101, KIP-320)."""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_find(services, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = services.replicas.partition(topic, asked.partition)
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        answer.leader_epoch = epoch
+        answer.end_offset = end_offset
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer

@@ -1,0 +1,128 @@
+"""Produce: record batches, appended as they are.
+
+v3 brought record batches of today's format, v5 the log's start, v7 zstd, v8 errors of single
+records (KIP-467), v9 flexible fields, v10 the new leader in an error (KIP-951), v12 implicit
+transaction partitions (KIP-890), v13 topic ids instead of names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.errors import RecordsRejected
+from ottla.replication.partition import Partition
+from ottla.server.context import RequestContext
+from ottla.server.errors import BadRequest
+from ottla.server.services import Services
+from ottla.storage.log import Appended
+from ottla.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+ACKS_NONE = 0
+VALID_ACKS = (-1, 0, 1)
+TOPIC_IDS_SINCE = 13
+
+
+def handle(
+    services: Services, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    version = context.api_version
+    acks = request.acks
+    responses: list[TopicProduceResponse] = []
+    later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        name = topic.name
+        if version >= TOPIC_IDS_SINCE:
+            responses.append(
+                TopicProduceResponse(topic_id=topic.topic_id, partition_responses=answers)
+            )
+            name = services.replicas.topic_name(topic.topic_id) or ""
+        else:
+            responses.append(TopicProduceResponse(name=name, partition_responses=answers))
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index)
+            answers.append(answer)
+            try:
+                if acks not in VALID_ACKS:
+                    raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+                if not name:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+                partition = services.replicas.partition(name, data.index)
+                appended = partition.append(_records(data), acks=acks, produce_version=version)
+            except KafkaError as error:
+                _set_error(services, answer, error)
+                continue
+            if isinstance(appended, Appended):
+                _set_appended(answer, partition, appended)
+            else:
+                later.append((answer, partition, appended))
+    response = ProduceResponse(responses=responses)
+    if later:
+        return _answer_later(services, response, later, acks)
+    if acks == ACKS_NONE:
+        _check_unacknowledged(response)
+        return None
+    return response
+
+
+def _records(data: PartitionProduceData) -> memoryview:
+    if not data.records:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch for the partition")
+    return data.records
+
+
+async def _answer_later(
+    services: Services,
+    response: ProduceResponse,
+    later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]],
+    acks: int,
+) -> ProduceResponse | None:
+    for answer, partition, future in later:
+        try:
+            _set_appended(answer, partition, await future)
+        except KafkaError as error:
+            _set_error(services, answer, error)
+    if acks == ACKS_NONE:
+        _check_unacknowledged(response)
+        return None
+    return response
+
+
+def _check_unacknowledged(response: ProduceResponse) -> None:
+    """The client waits for no answer. All it can be told of an error is a closed connection:
+    then it fetches metadata anew and finds where to send."""
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                raise BadRequest(
+                    f"produce with acks=0 to {topic.name}-{answer.index}: "
+                    f"{ErrorCode(answer.error_code).name}"
+                )
+
+
+def _set_appended(
+    answer: PartitionProduceResponse, partition: Partition, appended: Appended
+) -> None:
+    answer.base_offset = appended.first_offset
+    answer.log_append_time_ms = appended.log_append_time_ms
+    answer.log_start_offset = partition.log.log_start_offset
+
+
+def _set_error(services: Services, answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = error.code
+    answer.error_message = error.message
+    answer.base_offset = -1
+    if isinstance(error, RecordsRejected):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in error.record_errors
+        ]

@@ -1,0 +1,114 @@
+"""The broker's listeners and the connections that came through them."""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.kernel.clock import Clock, Timer
+from ottla.kernel.config.broker import BrokerConfig
+from ottla.kernel.transport import Listener, Network, Receiver, Transport
+from ottla.server.connection import Connection
+from ottla.server.dispatch import Dispatcher
+from ottla.server.request_memory import RequestMemory
+from ottla.wire.framing import FrameReader
+
+log = logging.getLogger(__name__)
+
+RECEIVE_BUFFER_BYTES = 256 * 1024
+
+# Only Produce carries data; whatever else is this large was not sent by a client.
+OTHER_FRAME_BYTES_MAX = 8 * 1024 * 1024
+
+# What requests may hold where `queued.max.request.bytes` leaves it open.
+REQUEST_MEMORY_BYTES_DEFAULT = 512 * 1024 * 1024
+
+
+class Server:
+    """Owned by the broker, from when it can answer until it stops."""
+
+    def __init__(
+        self, network: Network, dispatcher: Dispatcher, config: BrokerConfig, clock: Clock
+    ) -> None:
+        self._network = network
+        self._dispatcher = dispatcher
+        self._config = config
+        self._clock = clock
+        self._receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        byte_count_max = config.queued_max_request_bytes
+        self._memory = RequestMemory(
+            byte_count_max if byte_count_max > 0 else REQUEST_MEMORY_BYTES_DEFAULT
+        )
+        self._listeners: list[Listener] = []
+        self._connections: set[Connection] = set()
+        self._idle_timer: Timer | None = None
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def listen(self, name: str, host: str, port: int) -> int:
+        """Takes the address. Returns the port, which matters where 0 was asked for."""
+
+        def accept(transport: Transport) -> Receiver:
+            return self._accept(transport, name)
+
+        listener = self._network.listen(host, port, accept)
+        self._listeners.append(listener)
+        return listener.port
+
+    def start(self) -> None:
+        """Begins to accept."""
+        for listener in self._listeners:
+            listener.start()
+        self._look_for_idle_later()
+
+    def close(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.close()
+
+    def _accept(self, transport: Transport, listener_name: str) -> Connection:
+        frames = FrameReader(
+            self._receive_buffer,
+            self._config.socket_request_max_bytes,
+            min(OTHER_FRAME_BYTES_MAX, self._config.socket_request_max_bytes),
+        )
+        connection = Connection(
+            transport,
+            self._dispatcher,
+            frames,
+            listener_name,
+            self._memory,
+            self._connections.discard,
+        )
+        if len(self._connections) >= self._config.max_connections:
+            log.warning(
+                "refusing connection peer=%s: max.connections=%d are open",
+                transport.peer,
+                self._config.max_connections,
+            )
+            connection.close()
+        self._connections.add(connection)
+        return connection
+
+    def _look_for_idle_later(self) -> None:
+        # A connection is closed when it was silent for two looks in a row, so after one to one
+        # and a half times the time that it is given.
+        delay_s = self._config.connections_max_idle_ms / 2000
+        if delay_s > 0:
+            self._idle_timer = self._clock.call_later(delay_s, self._look_for_idle)
+
+    def _look_for_idle(self) -> None:
+        for connection in list(self._connections):
+            if connection.was_active or connection.is_waiting:
+                connection.was_active = False
+                connection.idle_look_count = 0
+            else:
+                connection.idle_look_count += 1
+                if connection.idle_look_count == 2:
+                    log.info("closing connection peer=%s: idle", connection.peer)
+                    connection.close()
+        self._look_for_idle_later()
