@@ -109,6 +109,8 @@ def _run_tests(args: list[str]) -> Outcome:
     outcome = Outcome("tests")
     if _REPORT.exists():
         _count_report(outcome)
+    if not args and (reason := apache_kafka.missing()) is not None:
+        outcome.not_run[f"DumpLogSegments over all that brokers wrote: {reason}"] += 1
     if done.returncode != 0 and outcome.failed == 0:
         outcome.failed = 1  # Nothing collected, or a complaint about what all of them wrote.
     return outcome
