@@ -85,7 +85,7 @@ def _run(files: Sequence[Path], *options: str) -> list[str]:
             elif line and not _GOOD_LINE.fullmatch(line):
                 found.append(line if _NAMES_ITS_FILE.match(line) else f"{dumping}: {line}")
     if process.returncode != 0:
-        found.append(f"{dumping}: ended with {process.returncode}")
+        found.append(f"{dumping}: ended with {process.returncode}, so the rest was not read")
     return found
 
 

@@ -44,7 +44,7 @@ def test_good_files_are_accepted_and_counted(data_dir: Path) -> None:
 
 def test_each_damaged_file_is_named(data_dir: Path) -> None:
     torn = write_partition(data_dir, "torn-0").with_suffix(".log")
-    torn.write_bytes(torn.read_bytes() + bytes(20))
+    torn.write_bytes(torn.read_bytes() + bytes(5))
     offset = write_partition(data_dir, "offset-0").with_suffix(".index")
     offset.write_bytes(struct.pack(">ii", 1, 0))
     time = write_partition(data_dir, "time-0").with_suffix(".timeindex")
