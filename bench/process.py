@@ -6,9 +6,12 @@ import contextlib
 import os
 import subprocess
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 
+_SETTLE_S_MAX = 15
+_IDLE_SHARE = 0.1
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -45,6 +48,16 @@ def pss_bytes(pid: int) -> int:
             continue
         total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     return total
+
+
+def settle(pid: int) -> None:
+    """Waits, within reason, until the process has no work of its own left, such as creating or
+    deleting the files of many partitions."""
+    for _ in range(_SETTLE_S_MAX):
+        before_s = cpu_s(pid)
+        time.sleep(1)
+        if cpu_s(pid) - before_s < _IDLE_SHARE:
+            return
 
 
 def is_alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ share its mistakes. One version of each request is enough here.
 from __future__ import annotations
 
 import struct
+import time
 from dataclasses import dataclass
 
 import crc32c
@@ -54,7 +55,8 @@ def record_batch(value: bytes, count: int = 1) -> bytes:
     for delta in range(count):
         body = b"\0\0" + varint(delta) + varint(-1) + varint(len(value)) + value + b"\0"
         records += varint(len(body)) + body
-    now_ms = 1_700_000_000_000
+    # Of today: retention goes by it, and would take the data away in the middle of a run.
+    now_ms = time.time_ns() // 1_000_000
     covered = struct.pack(">hiqqqhii", 0, count - 1, now_ms, now_ms, -1, -1, -1, count) + records
     crc = crc32c.crc32c(covered)
     return struct.pack(">qiibI", 0, 9 + len(covered), -1, 2, crc) + covered

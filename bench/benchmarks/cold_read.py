@@ -12,6 +12,8 @@ from bench.broker import BenchError, Broker
 from bench.client import Report
 
 _COLD_BYTES = 5_000_000_000
+_RECORDS_A_BATCH = 500
+_RECORD_BYTES = 1000
 _READ_S_MAX = 120
 
 
@@ -32,8 +34,10 @@ class ColdRead:
         if free < 2 * self._bytes:
             raise BenchError(f"needs {2 * self._bytes / 1e9:.0f} GB free, has {free / 1e9:.1f} GB")
         self._topic = topics.create(self._broker, "cold")
-        arguments = (self._broker.address, self._topic, self._bytes)
-        client.run(client.python_command("filler", *arguments), patience_s=600)
+        batches = self._bytes // (_RECORDS_A_BATCH * _RECORD_BYTES) + 1
+        arguments = (self._broker.address, self._topic, 1, batches)
+        command = client.python_command("filler", *arguments, _RECORDS_A_BATCH, _RECORD_BYTES)
+        client.run(command, patience_s=600)
 
     def measure(self) -> Measures:
         assert self._topic is not None, "prepared first"

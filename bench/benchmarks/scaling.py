@@ -8,18 +8,19 @@ and the quotient would show how it batches, not how it scales.)
 
 from __future__ import annotations
 
-from bench import client, topics
+from bench import client, process, topics
 from bench.benchmark import Measures, Setting
 from bench.broker import Broker
 
 MANY = 1000
 _ACTIVE_PARTITIONS = 5
-_BATCHES_AN_ACTIVE_PARTITION = 4000
+_BATCHES = 40_000
 
 
 class Scaling:
     """A produce goes to each partition in turn; a fetch is one of a session over all partitions,
-    five of which have data."""
+    five of which have data. What is divided, and what by, are measured one after the other:
+    a JVM gets quicker for minutes, and a quotient over that time would show just this."""
 
     name = "scaling"
     needs_java = False
@@ -27,54 +28,54 @@ class Scaling:
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker
         self._effort = setting.effort
+        self._batches = setting.effort.count(_BATCHES)
+        self._topics: list[str] = []
 
     def prepare(self) -> None:
-        self._topics = {
-            partitions: topics.create(self._broker, "scaling", partitions)
-            for partitions in (1, MANY)
-        }
+        self._produce_topics = {count: self._create("produce", count) for count in (1, MANY)}
+        self._fetch_topics = {count: self._create("fetch", count) for count in (1, MANY)}
+        self._fill(self._fetch_topics[1], 1)
+        self._fill(self._fetch_topics[MANY], _ACTIVE_PARTITIONS)
+        # Not counted: the first time of each is for the JVM's compilers.
+        self.measure()
 
     def measure(self) -> Measures:
-        measures: Measures = {}
-        one = self._produce_cpu_us(connections=1, partitions=1)
-        measures["produce_1000_partitions"] = self._produce_cpu_us(1, MANY) / one
-        measures["produce_1000_connections"] = self._produce_cpu_us(MANY, 1) / one
-        fetch_one, fetch_many = self._fetch_cpu_us(1), self._fetch_cpu_us(MANY)
-        measures["fetch_1000_partitions"] = fetch_many / fetch_one
-        measures["produce_1_us"] = one
-        measures["fetch_1_us"] = fetch_one
-        return measures
-
-    def _produce_cpu_us(self, connections: int, partitions: int) -> float:
-        report = client.run_python(
-            "sync_producer",
-            self._broker.address,
-            self._broker.pid,
-            self._topics[partitions],
-            connections,
-            partitions,
-            self._effort.seconds(1.0),
-            self._effort.seconds(5.0),
-        )
-        return client.spent(report).cpu_us
-
-    def _fetch_cpu_us(self, partitions: int) -> float:
-        """Over a topic of its own, because the other partitions must have no data."""
-        active = min(_ACTIVE_PARTITIONS, partitions)
-        batches = self._effort.count(_ACTIVE_PARTITIONS * _BATCHES_AN_ACTIVE_PARTITION) // active
-        with topics.temporary(self._broker, "session", partitions) as topic:
-            report = client.run_python(
-                "session_fetcher",
-                self._broker.address,
-                self._broker.pid,
-                topic,
-                partitions,
-                active,
-                batches,
-                self._effort.seconds(8.0),
-            )
-        return client.spent(report).cpu_us
+        partitions_us = self._produce(connections=1, partitions=MANY)
+        one_us = self._produce(connections=1, partitions=1)
+        connections_us = self._produce(connections=MANY, partitions=1)
+        fetch_us = self._fetch(MANY)
+        fetch_one_us = self._fetch(1)
+        return {
+            "produce_1000_partitions": partitions_us / one_us,
+            "produce_1000_connections": connections_us / one_us,
+            "fetch_1000_partitions": fetch_us / fetch_one_us,
+            "produce_1_us": one_us,
+            "fetch_1_us": fetch_one_us,
+        }
 
     def clean_up(self) -> None:
-        for topic in self._topics.values():
+        for topic in self._topics:
             topics.delete(self._broker, topic)
+
+    def _create(self, stem: str, partitions: int) -> str:
+        topic = topics.create(self._broker, stem, partitions)
+        self._topics.append(topic)
+        return topic
+
+    def _fill(self, topic: str, active: int) -> None:
+        arguments = (self._broker.address, topic, active, self._batches // active, 1, 100)
+        client.run(client.python_command("filler", *arguments))
+
+    def _produce(self, *, connections: int, partitions: int) -> float:
+        process.settle(self._broker.pid)
+        topic = self._produce_topics[partitions]
+        arguments = (self._broker.address, self._broker.pid, topic, connections, partitions)
+        times = (self._effort.seconds(1.0), self._effort.seconds(5.0))
+        return client.spent(client.run_python("sync_producer", *arguments, *times)).cpu_us
+
+    def _fetch(self, partitions: int) -> float:
+        process.settle(self._broker.pid)
+        topic = self._fetch_topics[partitions]
+        arguments = (self._broker.address, self._broker.pid, topic, partitions, self._batches)
+        report = client.run_python("session_fetcher", *arguments, self._effort.seconds(6.0))
+        return client.spent(report).cpu_us

@@ -1,6 +1,6 @@
-"""Fills a partition with big batches, as quickly as the broker takes them.
+"""Fills the first partitions of a topic with equal batches.
 
-Arguments: ADDRESS TOPIC BYTES
+Arguments: ADDRESS TOPIC PARTITIONS BATCHES RECORDS_A_BATCH RECORD_BYTES
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from bench import protocol
 from bench.clients.pipelined_producer import first_answer_bytes
 from bench.connection import Connection
 
-_RECORD_BYTES = 1000
-_RECORDS_A_BATCH = 500
-
 
 def main() -> None:
-    address, topic, wanted_bytes = sys.argv[1:]
-    batch = protocol.record_batch(b"x" * _RECORD_BYTES, _RECORDS_A_BATCH)
-    frame = protocol.produce_request(topic, 0, batch)
+    address, topic, *numbers = sys.argv[1:]
+    partitions, batches, records_a_batch, record_bytes = map(int, numbers)
+    batch = protocol.record_batch(b"x" * record_bytes, records_a_batch)
     with Connection(address) as connection:
-        for _ in range(int(wanted_bytes) // len(batch) + 1):
-            first_answer_bytes(connection, frame)
+        for partition in range(partitions):
+            frame = protocol.produce_request(topic, partition, batch)
+            for _ in range(batches):
+                first_answer_bytes(connection, frame)
 
 
 if __name__ == "__main__":
