@@ -27,7 +27,7 @@ _GOOD_LINE = re.compile(
 )
 
 # What it says at the end about all of them.
-_NAMES_ITS_FILE = re.compile(r"Mismatches|Non-consecutive|Found|The following|Indexed|  ")
+_NAMES_ITS_FILE = re.compile(r"Mismatches|Non-consecutive|Found (?!\d)|The following|Indexed|  ")
 
 
 def segment_files(data_dir: Path) -> list[Path]:
