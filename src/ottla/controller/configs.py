@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ottla.controller.election import ControllerWriter
 from ottla.controller.events import EventQueue
+from ottla.controller.topic_names import check_topic_name
 from ottla.coordination import znodes
 from ottla.coordination.image import (
     BrokerConfigChanged,
@@ -35,7 +36,13 @@ class Configs:
 
         async def event() -> Mapping[str, str]:
             await self._writer.refresh()
+            if not topic:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "No topic is named. What holds for all topics is set on the brokers.",
+                )
             if topic not in self._image.topics:
+                check_topic_name(topic)
                 raise KafkaError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic!r}."
                 )

@@ -12,6 +12,10 @@ NAME_LENGTH_MAX = 249  # A folder is the name, a dash, a partition and a deletio
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
+# Where Apache Kafka keeps its own metadata, in the same log folders.
+_CLUSTER_METADATA = "__cluster_metadata"
+
+
 def check_topic_name(name: str) -> None:
     if not name:
         problem = "it is empty"
@@ -24,6 +28,15 @@ def check_topic_name(name: str) -> None:
     else:
         return
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"This is no name for a topic: {problem}.")
+
+
+def check_not_reserved(name: str) -> None:
+    if name == _CLUSTER_METADATA:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{name!r} is kept for Apache Kafka's own metadata, so that a log folder can move"
+            " there. Take another name.",
+        )
 
 
 def check_collision(name: str, existing: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ottla.controller import placement
 from ottla.controller.election import ControllerWriter
 from ottla.controller.events import EventQueue
-from ottla.controller.topic_names import check_collision, check_topic_name
+from ottla.controller.topic_names import check_collision, check_not_reserved, check_topic_name
 from ottla.coordination import znodes
 from ottla.coordination.image import (
     ClusterImage,
@@ -146,6 +146,7 @@ class Topics:
         return image
 
     def _plan_creation(self, topic: NewTopic) -> TopicCreated:
+        check_not_reserved(topic.name)
         check_topic_name(topic.name)
         if topic.name in self._image.topics:
             raise KafkaError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.coordination import znodes
 from ottla.coordination.store import Node, Store
@@ -24,8 +25,7 @@ class BrokerImage:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(NamedTuple):
     partition: int
     replicas: tuple[int, ...]
     leader: int = NO_LEADER
@@ -202,6 +202,7 @@ async def load_image(store: Store) -> ClusterImage:
     """Reads the whole picture, in one read for any number of topics."""
     tree = await store.tree("/")
     image = ClusterImage()
+    brokers = {}
     for path, node in tree.items():
         folder, _, name = path.rpartition("/")
         if folder == znodes.TOPICS:
@@ -209,25 +210,18 @@ async def load_image(store: Store) -> ClusterImage:
         elif folder == znodes.TOPIC_CONFIGS:
             image.topic_configs[name] = znodes.decode_config(path, node.data)
         elif folder == znodes.BROKER_CONFIGS:
-            broker_id = None if name == znodes.DEFAULT_ENTITY else int(name)
-            image.broker_configs[broker_id] = znodes.decode_config(path, node.data)
+            config_of = None if name == znodes.DEFAULT_ENTITY else int(name)
+            image.broker_configs[config_of] = znodes.decode_config(path, node.data)
+        elif folder == znodes.BROKER_IDS:
+            broker_id = BrokerId(int(name))
+            info = znodes.decode_broker(broker_id, node.data)
+            brokers[broker_id] = broker_image(broker_id, info, node.czxid)
+    image.brokers = dict(sorted(brokers.items()))
     if znodes.CLUSTER_ID in tree:
         image.cluster_id = znodes.decode_cluster_id(tree[znodes.CLUSTER_ID].data)
     if znodes.CONTROLLER in tree:
         image.controller_id = znodes.decode_controller(tree[znodes.CONTROLLER].data)
-    image.brokers = brokers_from(tree)
     return image
-
-
-def brokers_from(tree: Mapping[str, Node]) -> dict[BrokerId, BrokerImage]:
-    brokers = {}
-    for path, node in tree.items():
-        folder, _, name = path.rpartition("/")
-        if folder == znodes.BROKER_IDS:
-            broker_id = BrokerId(int(name))
-            info = znodes.decode_broker(broker_id, node.data)
-            brokers[broker_id] = broker_image(broker_id, info, node.czxid)
-    return dict(sorted(brokers.items()))
 
 
 def broker_image(broker_id: BrokerId, info: BrokerInfo, epoch: int) -> BrokerImage:

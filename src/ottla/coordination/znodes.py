@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.kernel.ids import TopicId, topic_id_from_text, topic_id_text
 
@@ -101,8 +101,7 @@ class BrokerInfo:
     features: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaAssignment:
+class ReplicaAssignment(NamedTuple):
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
@@ -115,8 +114,7 @@ class TopicAssignment:
     partitions: Mapping[int, ReplicaAssignment]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
+class LeaderAndIsr(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
@@ -234,7 +232,7 @@ class _Object:
     def __init__(self, path: str, data: bytes) -> None:
         self._path = path
         try:
-            self._content: Any = json.loads(data)
+            self._content: Any = json.loads(data.decode())
         except ValueError as error:
             raise BadZnode(f"{path} holds no JSON: {error}") from error
         if not isinstance(self._content, dict):
