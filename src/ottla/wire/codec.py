@@ -1,5 +1,8 @@
 """Encoding and decoding of messages: codecs are compiled on first use and kept.
 
+The data path asks for a `decoder` or `encoder` once and holds on to it; elsewhere `decode` and
+`encode` look it up each time.
+
 How the compiled functions work is told in `compile_decode` and `compile_encode`; to see one, print
 `decoder_source(cls, version)`."""
 
@@ -18,8 +21,10 @@ __all__ = [
     "MalformedMessage",
     "codec",
     "decode",
+    "decoder",
     "decoder_source",
     "encode",
+    "encoder",
     "encoder_source",
 ]
 
@@ -45,23 +50,40 @@ class Codec(NamedTuple, Generic[M]):
     encode: Encode[M]
 
 
-_codecs: dict[tuple[type[Message], int], Codec[Any]] = {}
+_decoders: dict[tuple[type[Message], int], Decode[Any]] = {}
+_encoders: dict[tuple[type[Message], int], Encode[Any]] = {}
 
 
-def codec(cls: type[M], version: int) -> Codec[M]:
-    """The compiled codec. The data path holds on to it; elsewhere `decode` and `encode` do."""
-    found = _codecs.get((cls, version))
+def decoder(cls: type[M], version: int) -> Decode[M]:
+    found = _decoders.get((cls, version))
     if found is None:
-        found = _codecs[cls, version] = _compile(cls, version)
+        source = compile_decode.decoder_source(cls, version)
+        found = source.compile("decode", f"<decoder of {cls.__name__} version {version}>")
+        _decoders[cls, version] = found
     return found
 
 
+def encoder(cls: type[M], version: int) -> Encode[M]:
+    found = _encoders.get((cls, version))
+    if found is None:
+        source = compile_encode.encoder_source(cls, version)
+        found = source.compile("encode", f"<encoder of {cls.__name__} version {version}>")
+        _encoders[cls, version] = found
+    return found
+
+
+def codec(cls: type[M], version: int) -> Codec[M]:
+    """Both. A broker wants half of it only (the decoder of requests, the encoder of responses),
+    and compiling the other half takes a millisecond or two."""
+    return Codec(decoder(cls, version), encoder(cls, version))
+
+
 def decode(cls: type[M], version: int, buffer: Buffer, position: int = 0) -> tuple[M, int]:
-    return codec(cls, version).decode(buffer, position)
+    return decoder(cls, version)(buffer, position)
 
 
 def encode(message: Message, version: int, out: list[Part]) -> None:
-    codec(type(message), version).encode(message, out)
+    encoder(type(message), version)(message, out)
 
 
 def decoder_source(cls: type[Message], version: int) -> str:
@@ -70,13 +92,3 @@ def decoder_source(cls: type[Message], version: int) -> str:
 
 def encoder_source(cls: type[Message], version: int) -> str:
     return compile_encode.encoder_source(cls, version).text()
-
-
-def _compile(cls: type[M], version: int) -> Codec[M]:
-    if version not in cls.VERSIONS:
-        raise ValueError(f"{cls.__name__} has no version {version}")
-    title = f"{cls.__name__} version {version}"
-    return Codec(
-        compile_decode.decoder_source(cls, version).compile("decode", f"<decoder of {title}>"),
-        compile_encode.encoder_source(cls, version).compile("encode", f"<encoder of {title}>"),
-    )

@@ -59,6 +59,8 @@ _READ_ERRORS = (struct.error, IndexError, UnicodeDecodeError)
 
 
 def decoder_source(cls: type[Message], version: int) -> Source:
+    if version not in cls.VERSIONS:
+        raise ValueError(f"{cls.__name__} has no version {version}")
     return _DecodeCompiler(cls, version).source
 
 

@@ -35,6 +35,8 @@ from ottla.wire.source import Source, snake_case
 
 
 def encoder_source(cls: type[Message], version: int) -> Source:
+    if version not in cls.VERSIONS:
+        raise ValueError(f"{cls.__name__} has no version {version}")
     return _EncodeCompiler(cls, version).source
 
 
