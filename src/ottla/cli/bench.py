@@ -1,0 +1,31 @@
+"""`ottla bench`: the benchmarks of a checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from ottla.cli.errors import Failure
+
+# src/ottla/cli/bench.py of a checkout
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@click.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def command(args: tuple[str, ...]) -> int:
+    """Run the benchmarks side by side with Apache Kafka. Arguments are those of bench/run.py."""
+    script = _ROOT / "bench" / "run.py"
+    if not script.is_file():
+        raise Failure(
+            "the benchmarks are not part of the installed package; run `./ottla bench` in a "
+            "checkout of the source"
+        )
+    return subprocess.run([sys.executable, str(script), *args], cwd=_ROOT, check=False).returncode

@@ -1,0 +1,169 @@
+"""`ottla configs`: settings of topics and brokers, with where each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+)
+
+from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, find_topic, wait_for
+from ottla.cli.errors import Failure
+from ottla.cli.options import json_option, pairs
+from ottla.cli.tables import Column, print_json, print_table
+
+Entry = dict[str, Any]
+Change = tuple[AlterConfigOpType, str, str | None]
+
+_SOURCES = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "dynamic broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "dynamic default broker",
+    ConfigSource.STATIC_BROKER_CONFIG: "static broker",
+    ConfigSource.DEFAULT_CONFIG: "default",
+    ConfigSource.GROUP_CONFIG: "group",
+}
+_TYPES = click.Choice(["topic", "broker"])
+
+
+@click.group("configs")
+def command() -> None:
+    """Describe and alter settings of topics and brokers."""
+
+
+@command.command("describe")
+@click.argument("entity_type", type=_TYPES, metavar="topic|broker")
+@click.argument("name")
+@click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
+@json_option
+@client_options
+def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_json: bool) -> None:
+    """Show the settings of a topic, or of a broker by its id, that are not at their default.
+
+    \b
+    ottla configs describe topic clicks
+    ottla configs describe broker 1 --all
+
+    With --json: [{"name", "value", "source", "read_only", "sensitive"}, ...].
+    """
+    admin = cluster.admin()
+    check_entity(admin, entity_type, name)
+    entries = list(described_configs(admin, entity_type, [name])[name].values())
+    if not show_all:
+        entries = [entry for entry in entries if entry["source"] != "default"]
+    if as_json:
+        print_json(entries)
+    elif entries:
+        columns = [Column("NAME"), Column("VALUE"), Column("SOURCE"), Column("")]
+        print_table(
+            columns,
+            [
+                [
+                    entry["name"],
+                    "(hidden)" if entry["sensitive"] else str(entry["value"] or ""),
+                    entry["source"],
+                    "read-only" if entry["read_only"] else "",
+                ]
+                for entry in entries
+            ],
+        )
+    else:
+        print(f"every setting of {entity_type} {name} is at its default; --all shows them")
+
+
+@command.command("alter")
+@click.argument("entity_type", type=_TYPES, metavar="topic|broker")
+@click.argument("name")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value.")
+@click.option("--delete", "deletes", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option("--append", "appends", multiple=True, metavar="KEY=VALUE", help="Add to a list.")
+@click.option(
+    "--subtract", "subtracts", multiple=True, metavar="KEY=VALUE", help="Take from a list."
+)
+@client_options
+def alter(
+    cluster: Cluster,
+    entity_type: str,
+    name: str,
+    sets: tuple[str, ...],
+    deletes: tuple[str, ...],
+    appends: tuple[str, ...],
+    subtracts: tuple[str, ...],
+) -> None:
+    """Change settings of a topic or a broker; what is not named stays as it is.
+
+    \b
+    ottla configs alter topic clicks --set retention.ms=3600000
+    ottla configs alter topic clicks --append cleanup.policy=compact
+    ottla configs alter broker 1 --delete log.retention.ms
+    """
+    changes: list[Change] = []
+    for operation, texts, option in (
+        (AlterConfigOpType.SET, sets, "--set"),
+        (AlterConfigOpType.APPEND, appends, "--append"),
+        (AlterConfigOpType.SUBTRACT, subtracts, "--subtract"),
+    ):
+        changes += [(operation, key, value) for key, value in pairs(texts, option).items()]
+    changes += [(AlterConfigOpType.DELETE, key, None) for key in deletes]
+    if not changes:
+        raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
+    admin = cluster.admin()
+    check_entity(admin, entity_type, name)
+    alter_entity(admin, entity_type, name, changes)
+    print(f"altered {entity_type} {name}")
+
+
+def check_entity(admin: AdminClient, entity_type: str, name: str) -> None:
+    """librdkafka waits a minute for a broker that does not exist; this says so at once."""
+    if entity_type == "topic":
+        find_topic(admin, name)
+        return
+    brokers = sorted(admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+    if name not in map(str, brokers):
+        raise Failure(f"there is no broker {name}; the cluster has {', '.join(map(str, brokers))}")
+
+
+def described_configs(
+    admin: AdminClient, entity_type: str, names: Sequence[str]
+) -> dict[str, dict[str, Entry]]:
+    """The settings of each entity by name, sorted, in one request."""
+    resources = [ConfigResource(entity_type, name) for name in names]
+    futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
+    answers, failures = wait_for(futures)
+    for resource, reason in failures.items():
+        raise Failure(f"could not read the settings of {entity_type} {resource.name}: {reason}")
+    return {
+        resource.name: {key: _entry(entries[key]) for key in sorted(entries)}
+        for resource, entries in answers.items()
+    }
+
+
+def alter_entity(
+    admin: AdminClient, entity_type: str, name: str, changes: Sequence[Change]
+) -> None:
+    entries = [
+        ConfigEntry(key, value, incremental_operation=operation)
+        for operation, key, value in changes
+    ]
+    resource = ConfigResource(entity_type, name, incremental_configs=entries)
+    futures = admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+    _, failures = wait_for(futures)
+    for reason in failures.values():
+        raise Failure(f"could not alter {entity_type} {name}: {reason}")
+
+
+def _entry(entry: ConfigEntry) -> Entry:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": _SOURCES.get(ConfigSource(entry.source), "unknown"),
+        "read_only": entry.is_read_only,
+        "sensitive": entry.is_sensitive,
+    }

@@ -1,0 +1,320 @@
+"""`ottla perf`: how fast this machine's clients can write to and read from a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import click
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import NewTopic
+
+from ottla.cli.client import (
+    REQUEST_TIMEOUT_S,
+    Cluster,
+    client_options,
+    find_topic,
+    message_of,
+    one_line,
+    wait_for,
+)
+from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.latency import milliseconds_text, summary_of
+from ottla.cli.options import json_option
+from ottla.cli.tables import print_facts, print_json
+
+_DEFAULT_TOPIC = "ottla-perf"
+_DEFAULT_RECORDS = 1_000_000
+_LIVE_PERIOD_S = 1.0
+_RECORDS_A_CLOCK = 100
+_CONSUME_BATCH = 5_000
+# A consumer that asked for more records than there are ends after this long without one.
+_IDLE_S = 10.0
+
+Clock = Callable[[], float]
+
+
+class LiveLine:
+    """Rate so far, once a second on standard error: in place on a terminal, else a line each."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._is_terminal = sys.stderr.isatty()
+        self._shown_s = clock()
+        self._shown_records = 0
+
+    def update(self, records: int, size_bytes: int, note: str = "") -> None:
+        now_s = self._clock()
+        elapsed_s = now_s - self._shown_s
+        if elapsed_s < _LIVE_PERIOD_S:
+            return
+        rate = (records - self._shown_records) / elapsed_s
+        text = (
+            f"{records:>12,} records  {rate:>10,.0f}/s  {rate * size_bytes / 1e6:>8.1f} MB/s{note}"
+        )
+        self._shown_s, self._shown_records = now_s, records
+        print(
+            f"\r\x1b[K{text}" if self._is_terminal else text,
+            file=sys.stderr,
+            flush=True,
+            end="" if self._is_terminal else "\n",
+        )
+
+    def clear(self) -> None:
+        if self._is_terminal:
+            print("\r\x1b[K", file=sys.stderr, end="", flush=True)
+
+
+@click.group("perf")
+def command() -> None:
+    """Measure producing and consuming.
+
+    \b
+    ottla perf produce --records 1000000 --size 100
+    ottla perf consume --records 1000000
+    """
+
+
+@command.command("produce")
+@click.argument("topic", default=_DEFAULT_TOPIC)
+@click.option(
+    "-n", "--records", type=click.IntRange(1), default=_DEFAULT_RECORDS, show_default=True
+)
+@click.option("-s", "--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes.")
+@click.option("--rate", type=click.IntRange(1), help="Records a second. [default: no limit]")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
+@click.option("--linger-ms", type=click.IntRange(0), default=5, show_default=True)
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="When TOPIC is not there yet and gets created.",
+)
+@json_option
+@client_options
+def produce(
+    cluster: Cluster,
+    topic: str,
+    records: int,
+    size: int,
+    rate: int | None,
+    acks: str,
+    compression: str | None,
+    linger_ms: int,
+    partitions: int,
+    as_json: bool,
+) -> int:
+    """Write records to TOPIC (created if need be) and measure until each is acknowledged.
+
+    Latency is from the call to the acknowledgement; without --rate that is mostly the time in
+    the client's own queue.
+
+    With --json: {"records", "failed", "seconds", "records_per_s", "mb_per_s", "latency_ms":
+    {"p50", "p95", "p99", "max"}}.
+    """
+    _make_topic(cluster, topic, partitions)
+    producer = cluster.producer(
+        {
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "compression.type": compression or "none",
+            "linger.ms": linger_ms,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    run = _ProduceRun(producer, topic, os.urandom(size))
+    started_s = time.monotonic()
+    try:
+        run.send_all(records, rate)
+    except KeyboardInterrupt:
+        producer.purge()
+    producer.flush()
+    run.live.clear()
+    _print_result(
+        run.delivered,
+        run.failed,
+        size * run.delivered,
+        time.monotonic() - started_s,
+        run.latencies_ms,
+        as_json,
+    )
+    if run.failed:
+        warn(f"{run.failed:,} records were not delivered: {run.first_error}")
+    return ExitCode.FAILED if run.failed or run.delivered < records else ExitCode.OK
+
+
+class _ProduceRun:
+    """One measurement. Owned by the command."""
+
+    def __init__(self, producer: Producer, topic: str, value: bytes) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._value = value
+        self.latencies_ms: array[float] = array("d")
+        self.failed = 0
+        self.first_error: str | None = None
+        self.live = LiveLine()
+
+    @property
+    def delivered(self) -> int:
+        return len(self.latencies_ms)
+
+    def send_all(self, records: int, rate: int | None) -> None:
+        produce, poll = self._producer.produce, self._producer.poll
+        started_s = time.monotonic()
+        for sent in range(records):
+            while True:
+                try:
+                    produce(self._topic, self._value, on_delivery=self._on_delivery)
+                    break
+                except BufferError:
+                    poll(0.05)
+            if rate is not None:
+                self._wait_until(started_s + sent / rate)
+            elif sent % _RECORDS_A_CLOCK == 0:
+                poll(0)
+                self.live.update(self.delivered, len(self._value))
+        while len(self._producer):
+            poll(0.1)
+            self.live.update(self.delivered, len(self._value))
+
+    def _wait_until(self, due_s: float) -> None:
+        self._producer.poll(max(0.0, due_s - time.monotonic()))
+        while (left_s := due_s - time.monotonic()) > 0:
+            self._producer.poll(left_s)
+        self.live.update(self.delivered, len(self._value))
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.latencies_ms.append((message.latency() or 0.0) * 1000)
+        else:
+            self.failed += 1
+            self.first_error = self.first_error or message_of(KafkaException(error))
+
+
+@command.command("consume")
+@click.argument("topic", default=_DEFAULT_TOPIC)
+@click.option("-n", "--records", type=click.IntRange(1), help="[default: all there are now]")
+@json_option
+@client_options
+def consume(cluster: Cluster, topic: str, records: int | None, as_json: bool) -> int:
+    """Read TOPIC from the beginning and measure. No consumer group is involved.
+
+    With --json: {"records", "failed", "seconds", "records_per_s", "mb_per_s", "latency_ms":
+    null}. The clock runs from the first request to the last record.
+    """
+    consumer = cluster.consumer(
+        {
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "queued.min.messages": 200_000,
+            "fetch.message.max.bytes": 8 * 1024 * 1024,
+        }
+    )
+    try:
+        partitions = sorted(find_topic(consumer, topic).partitions)
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        count, size_bytes, seconds = _consume_all(consumer, set(partitions), records)
+    finally:
+        consumer.close()
+    if count == 0:
+        raise Failure(f"{topic} is empty; fill it with `ottla perf produce {topic}`")
+    _print_result(count, 0, size_bytes, seconds, array("d"), as_json)
+    if records is not None and count < records:
+        warn(f"{topic} has only {count:,} of the {records:,} records asked for")
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
+def _consume_all(
+    consumer: Consumer, unfinished: set[int], records: int | None
+) -> tuple[int, int, float]:
+    """Count, bytes, and seconds from the first request to the last record."""
+    live = LiveLine()
+    count = size_bytes = 0
+    began_s = last_s = time.monotonic()
+    while (records is None and unfinished) or (records is not None and count < records):
+        wanted = _CONSUME_BATCH if records is None else min(_CONSUME_BATCH, records - count)
+        batch = consumer.consume(wanted, timeout=0.1)
+        now_s = time.monotonic()
+        for message in batch:
+            error = message.error()
+            if error is None:
+                count += 1
+                size_bytes += len(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished.discard(message.partition() or 0)
+            else:
+                raise KafkaException(error)
+        if batch:
+            last_s = now_s
+        elif now_s - last_s > _IDLE_S:
+            break
+        live.update(count, size_bytes // max(1, count))
+    live.clear()
+    return count, size_bytes, last_s - began_s
+
+
+def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
+    admin = cluster.admin()
+    if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+        return
+    futures = admin.create_topics(
+        [NewTopic(topic, num_partitions=partitions, replication_factor=-1)]
+    )
+    _, failures = wait_for(futures)
+    if failures:
+        raise Failure(f"could not create {one_line(failures.items())}")
+
+
+def _print_result(
+    records: int,
+    failed: int,
+    size_bytes: int,
+    seconds: float,
+    latencies_ms: array[float],
+    as_json: bool,
+) -> None:
+    seconds = max(seconds, 1e-9)
+    latency = summary_of(latencies_ms)
+    result: dict[str, Any] = {
+        "records": records,
+        "failed": failed,
+        "seconds": round(seconds, 3),
+        "records_per_s": round(records / seconds, 1),
+        "mb_per_s": round(size_bytes / seconds / 1e6, 3),
+        "latency_ms": latency
+        and {
+            "p50": round(latency.p50_ms, 3),
+            "p95": round(latency.p95_ms, 3),
+            "p99": round(latency.p99_ms, 3),
+            "max": round(latency.max_ms, 3),
+        },
+    }
+    if as_json:
+        print_json(result)
+        return
+    facts = [
+        ("records", f"{records:,} in {seconds:.2f} s"),
+        ("rate", f"{records / seconds:,.0f} records/s, {size_bytes / seconds / 1e6:,.1f} MB/s"),
+    ]
+    if latency is not None:
+        names = ("p50", "p95", "p99", "max")
+        parts = [f"{n} {milliseconds_text(ms)}" for n, ms in zip(names, latency, strict=True)]
+        facts.append(("latency", ", ".join(parts)))
+    print_facts(facts)
