@@ -1,4 +1,4 @@
-"""Each code in here is what Apache Kafka 4.3 answered to the same bytes, but for what says so."""
+"""The codes are what Apache Kafka 4.3 answered to such bytes, but for what says so."""
 
 from __future__ import annotations
 
@@ -82,6 +82,7 @@ def test_a_good_batch_is_returned_as_it_is_in_the_same_memory(compression: Compr
 def test_records_stay_closed_unless_the_topic_demands_it() -> None:
     garbage = patched(GOOD, 21, ">h", Compression.ZSTD)
     validate(garbage)
+    # Kafka opens it in any case, and says UNKNOWN_SERVER_ERROR.
     assert code_of(garbage, ProducePolicy(is_compacted=True)) is ErrorCode.INVALID_RECORD
 
 
@@ -187,6 +188,7 @@ def test_a_producer_id_comes_with_epoch_and_sequence() -> None:
     assert code_of(build_batch(RECORDS, producer_id=5, base_sequence=0)) is (
         ErrorCode.INVALID_RECORD
     )
+    # Kafka finds the transactional id missing before it comes to this.
     assert code_of(build_batch(RECORDS, is_transactional=True)) is ErrorCode.INVALID_RECORD
 
 
@@ -297,6 +299,7 @@ def test_what_grows_by_recompression_must_fit_too() -> None:
 
 
 def test_what_cannot_be_recompressed_is_invalid() -> None:
+    # Kafka says UNKNOWN_SERVER_ERROR.
     garbage = patched(GOOD, 21, ">h", Compression.LZ4)
     policy = ProducePolicy(target_compression=Compression.GZIP)
     assert code_of(garbage, policy) is ErrorCode.INVALID_RECORD
