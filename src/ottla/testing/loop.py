@@ -7,6 +7,7 @@ order of callbacks is the order in which they became due.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -57,6 +58,7 @@ class VirtualClock:
 
     def __init__(self, loop: VirtualLoop, *, skew_ms: int = 0) -> None:
         self._loop = loop
+        self._timers: weakref.WeakSet[asyncio.TimerHandle] = weakref.WeakSet()
         self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
@@ -66,7 +68,14 @@ class VirtualClock:
         return self._loop.now_s
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._loop.call_later(delay_s, callback)
+        timer = self._loop.call_later(delay_s, callback)
+        self._timers.add(timer)
+        return timer
+
+    def stop(self) -> None:
+        """With its process: what was to happen later does not."""
+        for timer in self._timers:
+            timer.cancel()
 
 
 def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:

@@ -88,6 +88,7 @@ class SimulatedListener:
     ) -> None:
         self.port = port
         self.accept = accept
+        self.accepted: list[SimulatedTransport] = []
         self.is_started = False
         self._network = network
 
@@ -96,6 +97,12 @@ class SimulatedListener:
 
     def close(self) -> None:
         self._network.forget(self)
+
+    def die(self) -> None:
+        """With its process: the system closes what it had accepted."""
+        self.close()
+        for transport in self.accepted:
+            transport.close()
 
 
 class SimulatedNetwork:
@@ -132,7 +139,9 @@ class SimulatedNetwork:
         near = SimulatedTransport(self, host, port)
         far = SimulatedTransport(self, "client", self._new_port())
         near.connect(far, accept(near))
-        far.connect(near, self._listeners[port].accept(far))
+        listener = self._listeners[port]
+        far.connect(near, listener.accept(far))
+        listener.accepted.append(far)
         return near
 
     def forget(self, listener: SimulatedListener) -> None:
