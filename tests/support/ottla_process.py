@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
+
+_SRC = Path(__file__).resolve().parents[2] / "src"
 
 _READY = re.compile(r"ready: broker (?P<broker_id>\d+) on (?P<bootstrap>\S+:(?P<port>\d+))\b")
 _START_TIMEOUT_S = 30
@@ -27,14 +30,12 @@ class OttlaProcess:
         *,
         settings: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.log_path = folder / "broker.log"
         self.settings = dict(settings or {})
         self.args = list(args)
-        self.environment = environment
         self.bootstrap = ""
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,7 +71,7 @@ class OttlaProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self.environment,
+                env={**os.environ, "PYTHONPATH": str(_SRC)},
                 # Ctrl-C in the terminal is for pytest, which then stops the brokers in order.
                 start_new_session=True,
             )
