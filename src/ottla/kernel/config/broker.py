@@ -37,14 +37,14 @@ DIFFERS = (
     Difference(
         "node.id, broker.id",
         "required",
-        "0",
+        "1",
         "one broker needs no number",
     ),
     Difference(
         "log.dir",
         "/tmp/kafka-logs",
-        "/tmp/ottla-logs",
-        "so that an Apache Kafka on the same machine keeps its own",
+        "ottla-data",
+        "what is in /tmp does not last, and may belong to an Apache Kafka",
     ),
     Difference(
         "group.initial.rebalance.delay.ms",

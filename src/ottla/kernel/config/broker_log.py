@@ -140,7 +140,7 @@ class LogSettings:
     )
     log_dir: tuple[str, ...] = setting(
         LIST,
-        ("/tmp/ottla-logs",),
+        ("ottla-data",),
         Items(empty_allowed=False),
         doc="The folder of the logs, where log.dirs is not set.",
         importance="high",

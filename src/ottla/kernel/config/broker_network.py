@@ -30,7 +30,7 @@ class NetworkSettings:
         importance="high",
     )
     broker_id: int = setting(
-        INT, 0, doc="The same as node.id, by its older name.", importance="high"
+        INT, 1, doc="The same as node.id, by its older name.", importance="high"
     )
     broker_rack: str | None = setting(
         STRING, None, doc="The rack of the broker, for spreading replicas and for reading nearby."
@@ -104,7 +104,7 @@ class NetworkSettings:
     )
     node_id: int = setting(
         INT,
-        0,
+        1,
         at_least(0),
         doc="The number of this broker, its own in the cluster.",
         importance="high",

@@ -88,8 +88,8 @@ def test_a_broker_without_settings_listens_on_localhost_only() -> None:
     assert config.listeners == (Listener("PLAINTEXT", "PLAINTEXT", "localhost", 9092),)
     assert config.advertised_listeners == config.listeners
     assert config.inter_broker_listener_name == "PLAINTEXT"
-    assert config.node_id == config.broker_id == 0
-    assert config.log_dirs == ("/tmp/ottla-logs",)
+    assert config.node_id == config.broker_id == 1
+    assert config.log_dirs == ("ottla-data",)
     assert config.without_effect() == []
 
 
