@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from ottla.controller.registration import prepare_store, register_broker
+from ottla.coordination import znodes
+from ottla.coordination.znodes import BrokerInfo, Endpoint
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId
+from ottla.testing.store import MemoryEnsemble, MemoryStore
+
+INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092),))
+
+
+def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
+    async def main() -> None:
+        ensemble = MemoryEnsemble()
+        stores = [MemoryStore(ensemble) for _ in range(3)]
+        for store in stores:
+            await store.open()
+        ids = await asyncio.gather(
+            *(prepare_store(store, random.Random(seed)) for seed, store in enumerate(stores))
+        )
+        assert len(set(ids)) == 1
+        assert len(ids[0]) == 22
+        assert await prepare_store(stores[0], random.Random(99)) == ids[0]
+        for path in znodes.PERSISTENT_PATHS:
+            assert await stores[0].exists(path)
+
+    asyncio.run(main())
+
+
+def test_each_registration_has_a_greater_epoch() -> None:
+    async def main() -> None:
+        store = MemoryStore(MemoryEnsemble())
+        await store.open()
+        await prepare_store(store, random.Random(0))
+        first = await register_broker(store, BrokerId(1), INFO)
+        await store.close()
+        await store.open()
+        second = await register_broker(store, BrokerId(1), INFO)
+        assert second.epoch > first.epoch
+        assert second.endpoints["PLAINTEXT"].port == 9092
+
+    asyncio.run(main())
+
+
+def test_an_id_that_is_taken_is_refused() -> None:
+    async def main() -> None:
+        ensemble = MemoryEnsemble()
+        one, two = MemoryStore(ensemble), MemoryStore(ensemble)
+        await one.open()
+        await two.open()
+        await prepare_store(one, random.Random(0))
+        await register_broker(one, BrokerId(1), INFO)
+        with pytest.raises(KafkaError, match="id 1 is running") as caught:
+            await register_broker(two, BrokerId(1), INFO)
+        assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    asyncio.run(main())

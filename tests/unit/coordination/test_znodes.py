@@ -1,0 +1,203 @@
+"""The bytes are those that Kafka 3.9's ZkData writes (its order of fields is a hash map's, and
+means nothing)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.coordination import znodes
+from ottla.coordination.znodes import (
+    BadZnode,
+    BrokerInfo,
+    Endpoint,
+    LeaderAndIsr,
+    ProducerIdBlock,
+    ReplicaAssignment,
+    TopicAssignment,
+)
+from ottla.kernel.ids import TopicId
+
+BROKER = BrokerInfo(
+    endpoints=(
+        Endpoint("CLIENT", "SSL", "host1", 9092),
+        Endpoint("REPLICATION", "PLAINTEXT", "::1", 9093),
+    ),
+    rack="dc1",
+    timestamp_ms=2233345666,
+    jmx_port=9999,
+    features={"feature": {"min_version": 1, "max_version": 3}},
+)
+BROKER_JSON = {
+    "version": 5,
+    "host": "::1",
+    "port": 9093,
+    "jmx_port": 9999,
+    "timestamp": "2233345666",
+    "endpoints": ["CLIENT://host1:9092", "REPLICATION://[::1]:9093"],
+    "listener_security_protocol_map": {"CLIENT": "SSL", "REPLICATION": "PLAINTEXT"},
+    "features": {"feature": {"min_version": 1, "max_version": 3}},
+    "rack": "dc1",
+}
+
+
+def test_a_broker_reads_as_kafka_writes_it() -> None:
+    assert json.loads(znodes.encode_broker(BROKER)) == BROKER_JSON
+    assert znodes.decode_broker(1, json.dumps(BROKER_JSON).encode()) == BROKER
+
+
+def test_a_broker_without_a_plaintext_listener_has_no_host_for_old_clients() -> None:
+    written = json.loads(znodes.encode_broker(BrokerInfo((Endpoint("A", "SSL", "h", 1),))))
+    assert (written["host"], written["port"]) == (None, -1)
+    assert "rack" not in written
+
+
+@pytest.mark.parametrize(
+    ("content", "endpoint"),
+    [
+        (
+            {"version": 1, "host": "h", "port": 9092, "jmx_port": -1, "timestamp": "1"},
+            Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092),
+        ),
+        (
+            {"version": 2, "jmx_port": -1, "endpoints": ["SSL://h:9093"]},
+            Endpoint("SSL", "SSL", "h", 9093),
+        ),
+    ],
+)
+def test_brokers_of_old_versions_are_understood(
+    content: dict[str, Any], endpoint: Endpoint
+) -> None:
+    assert znodes.decode_broker(1, json.dumps(content).encode()).endpoints == (endpoint,)
+
+
+def test_a_topic_reads_as_kafka_writes_it() -> None:
+    topic_id = TopicId(bytes(range(16)))
+    assignment = TopicAssignment(
+        topic_id,
+        {0: ReplicaAssignment((1, 2, 3), (3,), (2,)), 1: ReplicaAssignment((2, 1))},
+    )
+    content = {
+        "version": 3,
+        "topic_id": "AAECAwQFBgcICQoLDA0ODw",
+        "partitions": {"0": [1, 2, 3], "1": [2, 1]},
+        "adding_replicas": {"0": [3]},
+        "removing_replicas": {"0": [2]},
+    }
+    assert json.loads(znodes.encode_topic(assignment)) == content
+    assert znodes.decode_topic("t", json.dumps(content).encode()) == assignment
+
+
+def test_a_topic_from_before_ids_is_understood() -> None:
+    old = znodes.decode_topic("t", b'{"version":1,"partitions":{"0":[1]}}')
+    assert old == TopicAssignment(None, {0: ReplicaAssignment((1,))})
+
+
+def test_a_partition_state_reads_as_kafka_writes_it() -> None:
+    state = LeaderAndIsr(leader=1, leader_epoch=7, isr=(1, 2), controller_epoch=3)
+    data = znodes.encode_partition_state(state)
+    assert data == b'{"version":1,"leader":1,"leader_epoch":7,"controller_epoch":3,"isr":[1,2]}'
+    assert znodes.decode_partition_state("/p", data) == state
+    recovering = state._replace(leader_recovery_state=1)
+    data = znodes.encode_partition_state(recovering)
+    assert json.loads(data)["leader_recovery_state"] == 1
+    assert znodes.decode_partition_state("/p", data) == recovering
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_settings_come_back(config: dict[str, str]) -> None:
+    assert znodes.decode_config("/c", znodes.encode_config(config)) == config
+
+
+def test_a_node_without_data_has_no_settings_and_no_block() -> None:
+    assert znodes.decode_config("/c", b"") == {}
+    assert znodes.decode_producer_id_block(b"") is None
+
+
+def test_the_small_ones() -> None:
+    assert znodes.encode_cluster_id("x") == b'{"version":"1","id":"x"}'
+    assert znodes.decode_cluster_id(b'{"version":"1","id":"x"}') == "x"
+    assert znodes.decode_controller(znodes.encode_controller(3, 1)) == 3
+    assert znodes.decode_controller_epoch(znodes.encode_controller_epoch(9)) == 9
+    block = ProducerIdBlock(1, 1000, 1999)
+    assert znodes.decode_producer_id_block(znodes.encode_producer_id_block(block)) == block
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"leader":1,"leader_epoch":0,"controller_epoch":1}',
+        b'{"leader":"1","leader_epoch":0,"controller_epoch":1,"isr":[1]}',
+        b'{"leader":true,"leader_epoch":0,"controller_epoch":1,"isr":[1]}',
+        b'{"leader":1,"leader_epoch":0.5,"controller_epoch":1,"isr":[1]}',
+        b'{"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":1}',
+        b'{"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":["1"]}',
+        b'{"leader":null,"leader_epoch":0,"controller_epoch":1,"isr":[1]}',
+    ],
+)
+def test_a_wrong_state_is_refused_by_path(data: bytes) -> None:
+    with pytest.raises(BadZnode, match="/the/path"):
+        znodes.decode_partition_state("/the/path", data)
+
+
+def test_unknown_fields_are_ignored() -> None:
+    state = znodes.decode_partition_state(
+        "/p",
+        b'{"version":9,"leader":1,"leader_epoch":0,"controller_epoch":1,"isr":[],"elr":[{"x":1}]}',
+    )
+    assert state.leader == 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version":3,"partitions":{"x":[1]}}',
+        b'{"version":3,"partitions":{"0":1}}',
+        b'{"version":3,"topic_id":"short","partitions":{}}',
+        b'{"version":3}',
+    ],
+)
+def test_a_wrong_topic_is_refused(data: bytes) -> None:
+    with pytest.raises(BadZnode, match="/brokers/topics/t"):
+        znodes.decode_topic("t", data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version":0,"jmx_port":-1}',
+        b'{"version":5,"jmx_port":-1,"endpoints":["host:1"]}',
+        b'{"version":5,"jmx_port":-1,"endpoints":["A://host"]}',
+        b'{"version":5,"jmx_port":-1,"endpoints":["A://host:x"]}',
+        b'{"version":5,"jmx_port":-1,"endpoints":"A://host:1"}',
+    ],
+)
+def test_a_wrong_broker_is_refused(data: bytes) -> None:
+    with pytest.raises(BadZnode, match="/brokers/ids/1"):
+        znodes.decode_broker(1, data)
+
+
+def test_other_wrong_nodes_are_refused() -> None:
+    with pytest.raises(BadZnode, match="/controller_epoch"):
+        znodes.decode_controller_epoch(b"x")
+    with pytest.raises(BadZnode, match="/latest_producer_id_block"):
+        znodes.decode_producer_id_block(b'{"broker":1,"block_start":0,"block_end":"999"}')
+    with pytest.raises(BadZnode, match="/c"):
+        znodes.decode_config("/c", b'{"config":{"a":1}}')
+
+
+def test_paths() -> None:
+    assert znodes.partition_state_path("t", 3) == "/brokers/topics/t/partitions/3/state"
+    assert znodes.broker_config_path(None) == "/config/brokers/<default>"
+    assert znodes.broker_config_path(2) == "/config/brokers/2"
+    assert znodes.topic_config_path("t") == "/config/topics/t"
+    assert znodes.broker_path(1) == "/brokers/ids/1"
