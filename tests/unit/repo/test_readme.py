@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ottla.kernel.config.broker import DIFFERS
 from tests.support.ottla_process import OttlaProcess
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,6 +50,15 @@ def test_the_commands_run(broker: OttlaProcess, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello" in done.stdout
+
+
+def test_the_table_of_defaults_is_complete() -> None:
+    rows = {line for line in README.splitlines() if line.startswith("| `")}
+    assert rows == {
+        f"| {', '.join(f'`{name}`' for name in difference.name.split(', '))} | {difference.kafka}"
+        f" | {difference.ottla} | {difference.why} |"
+        for difference in DIFFERS
+    }
 
 
 def test_its_links_lead_somewhere() -> None:
