@@ -86,20 +86,29 @@ _PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.", "metrics
 _NOT_YET = (
     "add.partitions.to.txn.",
     "auto.leader.",
+    "connection.failed.authentication.delay.",
     "controlled.shutdown.",
     "controller.socket.",
     "follower.replication.",
     "group.",
     "leader.",
     "log.cleaner.",
+    "max.connection.creation.rate",
+    "max.connections.per.ip",
+    "max.request.partition.size.limit",
+    "num.recovery.threads.",
     "num.replica.",
     "offset.metadata.",
     "offsets.",
+    "queued.max.requests",
     "quota.",
     "replica.",
     "replication.",
     "request.timeout.",
     "socket.connection.setup.",
+    "socket.listen.backlog.",
+    "socket.receive.",
+    "socket.send.",
     "transaction.",
     "transactional.id.",
     "unclean.leader.",
@@ -186,9 +195,7 @@ class BrokerConfig(
 
     def without_effect(self) -> list[str]:
         """The settings that were given and do nothing here, for one line in the log at start."""
-        return sorted(
-            name for name in self.given if name not in BROKER_SETTINGS or name.startswith(_NOT_YET)
-        )
+        return sorted(filter(has_no_effect, self.given))
 
     def _settle_identity(self) -> None:
         ids = {name: self.given[name] for name in ("node.id", "broker.id") if name in self.given}
@@ -271,6 +278,10 @@ def known_setting(name: str) -> Setting:
     if name.startswith(_PLUGIN_PREFIXES):
         return unused_settings()["security.providers"]
     raise UnknownSetting("broker", name, [*BROKER_SETTINGS, *unused_settings()])
+
+
+def has_no_effect(name: str) -> bool:
+    return name not in BROKER_SETTINGS or name.startswith(_NOT_YET)
 
 
 def base_name(name: str) -> str:

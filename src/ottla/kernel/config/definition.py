@@ -186,17 +186,6 @@ class Items(Validator):
         return "a list"
 
 
-class NotEmpty(Validator):
-    __slots__ = ()
-
-    def check(self, name: str, value: Any) -> None:
-        if value == "":
-            raise InvalidSetting(name, "''", "String must be non-empty")
-
-    def __str__(self) -> str:
-        return "not empty"
-
-
 def shown(items: tuple[str, ...]) -> str:
     return "[" + ", ".join(items) + "]"
 
