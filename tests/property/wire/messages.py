@@ -170,7 +170,7 @@ def from_kio(entity: Any, cls: type[Struct], version: int) -> Any:
     return cls(
         **{
             ours.name: _from_kio_value(getattr(entity, theirs.name), ours.type, theirs, version)
-            for ours, theirs in field_pairs(cls, type(entity), version)
+            for ours, theirs in field_pairs(cls, entity.__class__, version)
         }
     )
 
