@@ -220,12 +220,18 @@ def test_a_setting_that_nothing_reads_is_said_to_have_no_effect() -> None:
         for path in Path(ottla.__file__).parent.rglob("*.py")
         if path.parent.name != "config"
     )
-    in_listeners = {"controller.listener.names", "security.inter.broker.protocol"}
+    in_other_settings = {
+        "controller.listener.names",
+        "inter.broker.listener.name",
+        "listener.security.protocol.map",
+        "log.dir",
+        "security.inter.broker.protocol",
+    }
     in_topics = {name for topic in TOPIC_SETTINGS.values() for name in topic.synonyms}
     silent = [
         name
         for name, declared in BROKER_SETTINGS.items()
-        if name not in in_listeners | in_topics | {"inter.broker.listener.name"}
+        if name not in in_other_settings | in_topics
         and not re.search(rf"\.{name.replace('.', '_')}\b", source)
         and not has_no_effect(name)
     ]
