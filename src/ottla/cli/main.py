@@ -33,11 +33,11 @@ def _run(args: list[str]) -> int:
         print(f"ottla {__version__}")
         return ExitCode.OK
     if args[:1] == ["start"]:
-        from ottla.cli import start
+        from ottla.cli.start import parse, run
 
-        settings = start.parse(args[1:])
+        settings = parse(args[1:])
         if settings is not None:
-            return start.run(settings)
+            return run(settings)
     from ottla.cli.group import run_group
 
     return run_group(args)

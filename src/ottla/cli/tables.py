@@ -77,7 +77,7 @@ def _draw(columns: Sequence[Column], rows: Rows) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
             column.title, justify="right" if column.is_number else "left", overflow="fold"

@@ -1,0 +1,97 @@
+"""A broker as a child process, with a data dir that goes with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+
+from ottla.cli.errors import Failure
+
+_READY = re.compile(r"ready: broker (\d+) on (\S+), data in .* \((\S+) s\)")
+_STOP_TIMEOUT_S = 10.0
+
+
+class ChildBroker:
+    """Runs from `with` to its end; then it is stopped and its data removed. It is in a session
+    of its own, so that Ctrl-C reaches its parent only, which stops it in order."""
+
+    def __init__(self) -> None:
+        self.bootstrap = ""
+        self.start_s = 0.0
+        self._folder = tempfile.TemporaryDirectory(prefix="ottla-demo-")
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> ChildBroker:
+        command = [sys.executable, "-P", "-m", "ottla", "start"]
+        command += ["--data-dir", os.path.join(self._folder.name, "data")]
+        command += ["--listen", "127.0.0.1:0"]
+        with open(self._log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        assert self._process.stdout is not None, "a pipe was asked for"
+        try:
+            ready = _READY.search(self._process.stdout.readline())
+        except BaseException:
+            self._stop()
+            raise
+        if ready is None:
+            self._process.wait(_STOP_TIMEOUT_S)
+            reason = self.log_text().strip().removeprefix("ottla: ") or "it said nothing"
+            self._stop()
+            raise Failure(reason)
+        self.bootstrap = ready[2]
+        self.start_s = float(ready[3])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def memory_bytes(self) -> int | None:
+        """What is resident; None where the system has no /proc to tell."""
+        if self._process is None:
+            return None
+        try:
+            with open(f"/proc/{self._process.pid}/statm") as statm:
+                return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except OSError:
+            return None
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def log_text(self) -> str:
+        with open(self._log_path, errors="replace") as log:
+            return log.read()
+
+    @property
+    def _log_path(self) -> str:
+        return os.path.join(self._folder.name, "broker.log")
+
+    def _stop(self) -> None:
+        process = self._process
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        self._folder.cleanup()
