@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import os
 
 
 def boot_id() -> str:
-    if sys.platform == "darwin":
+    if os.uname().sysname == "Darwin":
         return _sysctl_text(b"kern.bootsessionuuid")
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()

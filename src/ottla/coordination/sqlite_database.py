@@ -468,7 +468,7 @@ class Database:
             raise StoreUnusable(
                 "",
                 f"{self._path} is damaged ({error}). It holds the topics, their ids and settings:"
-                " restore it from a copy, or move it away to start with none",
+                " restore it from a copy. Without it only empty log folders can be started",
             ) from error
 
     def _check_identity(self) -> None:
