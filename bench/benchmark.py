@@ -18,7 +18,7 @@ class Effort:
     is_quick: bool
 
     def count(self, full: int) -> int:
-        return full // 8 if self.is_quick else full
+        return full // 4 if self.is_quick else full
 
     def seconds(self, full: float) -> float:
         return full / 4 if self.is_quick else full
@@ -46,7 +46,8 @@ class Benchmark(Protocol):
 
     def measure(self) -> Measures:
         """Once a round. Keys are those of `targets.ROWS`; a key with `.cpu` at its end is the
-        broker's CPU seconds for a million records (or requests)."""
+        broker's CPU seconds for a million records (or requests), one with `.client_busy` the
+        share of a core that the load generator took."""
         ...
 
     def clean_up(self) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-_SETTLE_S_MAX = 15
+_SETTLE_S_MAX = 6
 _IDLE_SHARE = 0.1
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 

@@ -42,6 +42,8 @@ class SmallRequests:
             spent = client.spent(report)
             measures[f"small_requests_{connections}"] = spent.rate / 1e3
             measures[f"small_requests_{connections}.cpu"] = spent.cpu_us
+            # Near 1 the generator is what was measured, not the broker.
+            measures[f"small_requests_{connections}.client_busy"] = report["client_busy"]
         return measures
 
     def clean_up(self) -> None:
