@@ -246,6 +246,11 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> PartitionDat
     """Where the reader's log and ours part, if they do (KIP-595): its last epoch ended here
     before the offset that it asks for."""
     epoch, end_offset = partition.log.end_offset_for_epoch(fetched.last_fetched_epoch)
+    if epoch == NO_EPOCH:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{partition.topic_partition} knows nothing of epoch {fetched.last_fetched_epoch}",
+        )
     if epoch == fetched.last_fetched_epoch and end_offset >= fetched.fetch_offset:
         return None
     return PartitionData(

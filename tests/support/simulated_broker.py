@@ -1,0 +1,129 @@
+"""A broker on fakes and in virtual time, for tests that need one to talk to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from ottla.client.connection import ClientConnection
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicId
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.testing.loop import VirtualLoop, run_virtual
+from ottla.testing.machine import SimulatedMachine
+from ottla.testing.network import SimulatedNetwork
+from ottla.testing.store import MemoryEnsemble
+from ottla.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.wire.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
+
+PORT = 9092
+
+
+class SimulatedBroker:
+    def __init__(self, loop: VirtualLoop, settings: dict[str, str]) -> None:
+        rng = random.Random(0)
+        self.loop = loop
+        self.network = SimulatedNetwork(loop, rng)
+        self.machine = SimulatedMachine(
+            {"listeners": f"PLAINTEXT://localhost:{PORT}", **settings},
+            loop,
+            rng,
+            self.network,
+            MemoryEnsemble(),
+        )
+        self._connection: ClientConnection | None = None
+
+    async def connect(self) -> ClientConnection:
+        return await ClientConnection.open(self.network, "localhost", PORT)
+
+    async def call(self, request: Request, response_class: type[R], version: int = -1) -> R:
+        """On a connection that is kept; by default in the newest version."""
+        if self._connection is None:
+            self._connection = await self.connect()
+        if version == -1:
+            version = request.VERSIONS.stop - 1
+        return await self._connection.call(request, response_class, version)
+
+    async def create_topic(self, name: str, partition_count: int = 1, **config: str) -> TopicId:
+        """Settings are given with underscores: `retention_ms="1000"`."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partition_count,
+            replication_factor=1,
+            configs=[
+                CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in config.items()
+            ],
+        )
+        response = await self.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
+        assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
+        return response.topics[0].topic_id
+
+    async def produce(
+        self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1_700_000_000_000
+    ) -> PartitionProduceResponse:
+        """One batch with these values."""
+        return await self.produce_batch(
+            topic, make_batch(*values, timestamp=timestamp), partition=partition
+        )
+
+    async def produce_batch(
+        self,
+        topic: str,
+        batch: bytes | bytearray,
+        *,
+        partition: int = 0,
+        acks: int = -1,
+        version: int = 12,
+    ) -> PartitionProduceResponse:
+        request = produce_request(topic, batch, partition=partition, acks=acks)
+        response = await self.call(request, ProduceResponse, version)
+        return response.responses[0].partition_responses[0]
+
+
+def make_batch(*values: bytes, timestamp: int = 1_700_000_000_000, **options: Any) -> bytearray:
+    records = [Record(index, timestamp, None, value) for index, value in enumerate(values)]
+    return build_batch(records, **options)
+
+
+def produce_request(
+    topic: str, batch: bytes | bytearray, *, partition: int = 0, acks: int = -1
+) -> ProduceRequest:
+    data = PartitionProduceData(index=partition, records=memoryview(batch))
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+    )
+
+
+def with_broker(
+    test: Callable[[SimulatedBroker], Coroutine[Any, Any, None]], **settings: str
+) -> None:
+    """Runs a test against a broker of its own. Settings are given with underscores."""
+
+    async def main(loop: VirtualLoop) -> None:
+        broker = SimulatedBroker(
+            loop, {name.replace("_", "."): value for name, value in settings.items()}
+        )
+        await broker.machine.start()
+        await test(broker)
+        await broker.machine.stop()
+
+    run_virtual(main)

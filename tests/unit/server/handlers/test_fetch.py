@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicId
+from ottla.records.batch import iter_headers
+from ottla.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+BY_NAME = 12
+
+
+def request(
+    topic: str | TopicId,
+    *asked: FetchPartition,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    **fields: int,
+) -> FetchRequest:
+    named = FetchTopic(topic=topic) if isinstance(topic, str) else FetchTopic(topic_id=topic)
+    named.partitions = list(asked)
+    topics = [named] if asked else []
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics, **fields)
+
+
+def ask(offset: int = 0, *, partition: int = 0, max_bytes: int = 1 << 20) -> FetchPartition:
+    return FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
+
+
+def only(response: FetchResponse) -> PartitionData:
+    ((data,),) = [topic.partitions for topic in response.responses]
+    return data
+
+
+def base_offsets(data: PartitionData) -> list[int]:
+    assert isinstance(data.records, memoryview)
+    return [header.base_offset for _, header in iter_headers(data.records, allow_partial=True)]
+
+
+def test_batches_come_from_the_one_that_holds_the_offset() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        for _ in range(3):
+            await broker.produce("t", b"one", b"two")
+        data = only(await broker.call(request("t", ask(3)), FetchResponse, BY_NAME))
+        assert base_offsets(data) == [2, 4]
+        assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (6, 6, 0)
+        assert data.aborted_transactions is None
+
+    with_broker(test)
+
+
+def test_topics_are_found_by_id() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        response = await broker.call(request(topic_id, ask()), FetchResponse)
+        assert response.responses[0].topic_id == topic_id
+        assert base_offsets(only(response)) == [0]
+        unknown = await broker.call(request(TopicId(b"x" * 16), ask()), FetchResponse)
+        assert only(unknown).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    with_broker(test)
+
+
+def test_errors_are_told_by_partition() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        for asked, code in (
+            (ask(2), ErrorCode.OFFSET_OUT_OF_RANGE),
+            (ask(-1), ErrorCode.OFFSET_OUT_OF_RANGE),
+            (ask(partition=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
+            response = await broker.call(
+                request("t", asked, max_wait_ms=60_000), FetchResponse, BY_NAME
+            )
+            assert only(response).error_code == code
+        newer = ask()
+        newer.current_leader_epoch = 9
+        response = await broker.call(request("t", newer), FetchResponse, BY_NAME)
+        assert only(response).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    with_broker(test)
+
+
+def test_a_fetch_waits_for_records() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        consumer = await broker.connect()
+        started_s = broker.loop.now_s
+        asked = request("t", ask(), max_wait_ms=60_000)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        await asyncio.sleep(1)
+        assert not fetch.done()
+        await broker.produce("t", b"one")
+        assert base_offsets(only(await fetch)) == [0]
+        assert broker.loop.now_s - started_s < 2
+
+    with_broker(test)
+
+
+def test_a_fetch_waits_for_enough_bytes() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        consumer = await broker.connect()
+        asked = request("t", ask(), max_wait_ms=60_000, min_bytes=150)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        await broker.produce("t", b"one")
+        await asyncio.sleep(1)
+        assert not fetch.done()
+        await broker.produce("t", b"x" * 100)
+        assert base_offsets(only(await fetch)) == [0, 1]
+
+    with_broker(test)
+
+
+def test_a_fetch_waits_no_longer_than_it_was_told() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        started_s = broker.loop.now_s
+        asked = request("t", ask(), max_wait_ms=500)
+        data = only(await broker.call(asked, FetchResponse, BY_NAME))
+        assert base_offsets(data) == []
+        assert 0.5 <= broker.loop.now_s - started_s < 0.6
+
+    with_broker(test)
+
+
+def test_a_waiting_fetch_hears_that_the_topic_is_gone() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        consumer = await broker.connect()
+        asked = request("t", ask(), max_wait_ms=60_000)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        await asyncio.sleep(0.1)
+        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+        await broker.call(delete, DeleteTopicsResponse)
+        assert only(await fetch).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test)
+
+
+def test_sizes_are_kept_but_the_first_batch_always_comes_whole() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        for partition in (0, 1):
+            for _ in range(3):
+                await broker.produce("t", b"x" * 1000, partition=partition)
+        small = [ask(partition=0, max_bytes=10), ask(partition=1, max_bytes=10)]
+        response = await broker.call(request("t", *small), FetchResponse, BY_NAME)
+        first, second = response.responses[0].partitions
+        assert base_offsets(first) == [0]
+        assert second.records is not None
+        assert len(second.records) <= 10
+        response = await broker.call(
+            request("t", ask(), ask(partition=1), max_bytes=2500), FetchResponse, BY_NAME
+        )
+        first, second = response.responses[0].partitions
+        assert len(base_offsets(first)) == 2
+        assert base_offsets(second) == []
+
+    with_broker(test)
+
+
+def test_a_session_tells_only_what_changed() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 100)
+        full = request(topic_id, *(ask(partition=number) for number in range(100)), session_epoch=0)
+        response = await broker.call(full, FetchResponse)
+        session_id = response.session_id
+        assert session_id > 0
+        assert len(response.responses[0].partitions) == 100
+
+        await broker.produce("t", b"one", partition=42)
+        again = request(topic_id, session_id=session_id, session_epoch=1)
+        data = only(await broker.call(again, FetchResponse))
+        assert (data.partition_index, base_offsets(data)) == (42, [0])
+
+        moved = request(topic_id, ask(1, partition=42), session_id=session_id, session_epoch=2)
+        response = await broker.call(moved, FetchResponse)
+        assert response.responses == []
+
+    with_broker(test)
+
+
+def test_a_session_gives_again_what_a_client_did_not_move_past() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        response = await broker.call(request(topic_id, ask(), session_epoch=0), FetchResponse)
+        for epoch in (1, 2):
+            again = request(topic_id, session_id=response.session_id, session_epoch=epoch)
+            assert base_offsets(only(await broker.call(again, FetchResponse))) == [0]
+
+    with_broker(test)
+
+
+def test_a_session_that_waits_is_woken_by_any_of_its_partitions() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 10)
+        consumer = await broker.connect()
+        full = request(topic_id, *(ask(partition=n) for n in range(10)), session_epoch=0)
+        session_id = (await consumer.call(full, FetchResponse, 17)).session_id
+        waiting = request(topic_id, session_id=session_id, session_epoch=1, max_wait_ms=60_000)
+        fetch = asyncio.create_task(consumer.call(waiting, FetchResponse, 17))
+        await asyncio.sleep(1)
+        await broker.produce("t", b"one", partition=7)
+        assert only(await fetch).partition_index == 7
+
+    with_broker(test)
+
+
+def test_no_partition_of_a_session_starves() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 3)
+        for partition in range(3):
+            await broker.produce("t", b"x" * 1000, partition=partition)
+        full = request(
+            topic_id, *(ask(partition=n) for n in range(3)), session_epoch=0, max_bytes=10
+        )
+        response = await broker.call(full, FetchResponse)
+        seen = {data.partition_index for data in response.responses[0].partitions if data.records}
+        for epoch in (1, 2, 3):
+            again = request(
+                topic_id, session_id=response.session_id, session_epoch=epoch, max_bytes=10
+            )
+            for topic in (await broker.call(again, FetchResponse)).responses:
+                seen |= {data.partition_index for data in topic.partitions if data.records}
+        assert seen == {0, 1, 2}
+
+    with_broker(test)
+
+
+def test_a_reader_whose_log_diverged_is_told_where() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"one")
+
+        async def fetch(offset: int, last_fetched_epoch: int) -> PartitionData:
+            asked = ask(offset)
+            asked.last_fetched_epoch = last_fetched_epoch
+            return only(await broker.call(request("t", asked), FetchResponse, BY_NAME))
+
+        assert (await fetch(2, 0)).diverging_epoch.end_offset == 1
+        assert (await fetch(1, 0)).diverging_epoch.end_offset == -1
+        assert (await fetch(1, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    with_broker(test)
+
+
+def test_cold_records_are_warmed_before_they_are_sent() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        await broker.machine.stop()
+        await broker.machine.start()
+        broker.machine.disk.evict("/data/t-0/00000000000000000000.log")
+        consumer = await broker.connect()
+        data = only(await consumer.call(request("t", ask()), FetchResponse, BY_NAME))
+        assert base_offsets(data) == [0]
+
+    with_broker(test)

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.kernel.transport import Part
+from ottla.server.connection import UNANSWERED_COUNT_MAX, UNSENT_BYTES_MAX, Connection
+from ottla.server.dispatch import Dispatcher, Reply
+from ottla.server.errors import BadRequest
+from ottla.server.request_memory import RequestMemory
+from ottla.wire.framing import FrameReader
+
+
+class RecordingTransport:
+    peer = "somebody:1"
+    peer_host = "somebody"
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.unsent_byte_count = 0
+        self.is_reading = True
+        self.is_closed = False
+
+    def send(self, parts: Sequence[Part]) -> None:
+        self.sent += [bytes(part) for part in parts if not hasattr(part, "file")]
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class ScriptedDispatcher(Dispatcher):
+    """Answers `a...` with `A...` at once, `l...` later, `n...` never; the rest is bad."""
+
+    def __init__(self) -> None:
+        self.later: dict[bytes, asyncio.Future[Reply | None]] = {}
+
+    def dispatch(
+        self, frame: memoryview, listener_name: str, peer_host: str
+    ) -> Reply | asyncio.Future[Reply | None] | None:
+        name = bytes(frame)
+        match name[:1]:
+            case b"a":
+                return [name.upper()]
+            case b"l":
+                self.later[name] = asyncio.get_running_loop().create_future()
+                return self.later[name]
+            case b"n":
+                return None
+            case b"!":
+                raise RuntimeError("a bug")
+        raise BadRequest("what is that?")
+
+
+class Harness:
+    def __init__(self, memory_bytes: int = 1 << 20) -> None:
+        self.transport = RecordingTransport()
+        self.dispatcher = ScriptedDispatcher()
+        self.lost: list[Connection] = []
+        self.memory = RequestMemory(memory_bytes)
+        self.connection = Connection(
+            self.transport,
+            self.dispatcher,
+            FrameReader(memoryview(bytearray(64 * 1024)), 1 << 20, 1 << 20),
+            "PLAINTEXT",
+            self.memory,
+            self.lost.append,
+        )
+
+    def receive(self, *names: bytes) -> None:
+        self.receive_bytes(b"".join(len(name).to_bytes(4, "big") + name for name in names))
+
+    def receive_bytes(self, content: bytes) -> None:
+        self.connection.get_buffer()[: len(content)] = content
+        self.connection.bytes_received(len(content))
+
+    async def answer(self, name: bytes) -> None:
+        self.dispatcher.later[name].set_result([name.upper()])
+        await asyncio.sleep(0)
+
+    @property
+    def sent(self) -> bytes:
+        return b" ".join(self.transport.sent)
+
+
+def test_answers_of_one_read_are_sent_together() -> None:
+    harness = Harness()
+    harness.receive(b"a1", b"a2", b"a3")
+    assert harness.sent == b"A1 A2 A3"
+
+
+def test_answers_keep_the_order_of_their_requests() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.receive(b"a1", b"l2", b"a3", b"l4", b"a5")
+        assert harness.sent == b"A1"
+        await harness.answer(b"l4")
+        assert harness.sent == b"A1"
+        await harness.answer(b"l2")
+        assert harness.sent == b"A1 L2 A3 L4 A5"
+
+    asyncio.run(main())
+
+
+def test_a_request_that_wants_no_answer_holds_nobody_up() -> None:
+    harness = Harness()
+    harness.receive(b"n1", b"a2")
+    assert harness.sent == b"A2"
+
+
+def test_reading_stops_at_too_many_unanswered_and_goes_on_when_they_are_answered() -> None:
+    async def main() -> None:
+        harness = Harness()
+        names = [b"l%d" % number for number in range(UNANSWERED_COUNT_MAX)]
+        harness.receive(*names, b"a-over")
+        assert not harness.transport.is_reading
+        assert len(harness.dispatcher.later) == UNANSWERED_COUNT_MAX
+        for name in names:
+            await harness.answer(name)
+        assert harness.transport.is_reading
+        assert harness.sent.endswith(b"L63 A-OVER")
+
+    asyncio.run(main())
+
+
+def test_reading_stops_while_a_client_does_not_read() -> None:
+    harness = Harness()
+    harness.transport.unsent_byte_count = UNSENT_BYTES_MAX + 1
+    harness.receive(b"a1")
+    assert not harness.transport.is_reading
+    harness.transport.unsent_byte_count = 0
+    harness.connection.bytes_sent()
+    assert harness.transport.is_reading
+
+
+def test_a_request_that_is_none_closes_the_connection() -> None:
+    harness = Harness()
+    harness.receive(b"x")
+    assert harness.transport.is_closed
+
+
+def test_a_bug_in_a_handler_costs_its_connection_only() -> None:
+    harness = Harness()
+    harness.receive(b"!", b"a2")
+    assert harness.transport.is_closed
+    assert harness.sent == b""
+
+
+def test_a_frame_over_the_limit_closes_the_connection() -> None:
+    harness = Harness()
+    harness.receive_bytes((1 << 30).to_bytes(4, "big"))
+    assert harness.transport.is_closed
+
+
+def test_what_is_lost_is_cancelled() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.receive(b"l1")
+        harness.connection.connection_lost(None)
+        await asyncio.sleep(0)
+        assert harness.dispatcher.later[b"l1"].cancelled()
+        assert harness.lost == [harness.connection]
+
+    asyncio.run(main())
+
+
+def test_large_frames_wait_for_memory_and_give_it_back() -> None:
+    harness = Harness(memory_bytes=100_000)
+    assert harness.memory.acquire("other", 90_000, lambda: None)
+    frame = b"a" * 50_000
+    content = len(frame).to_bytes(4, "big") + frame
+    harness.receive_bytes(content[:30_000])
+    assert not harness.transport.is_reading
+    harness.memory.release("other", 90_000)
+    assert harness.transport.is_reading
+    rest = content[30_000:]
+    harness.connection.get_buffer()[: len(rest)] = rest
+    harness.connection.bytes_received(len(rest))
+    assert harness.sent == frame.upper()
+    assert harness.memory.acquire("other", 100_000, lambda: None)

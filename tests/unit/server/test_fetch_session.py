@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.fetch_session import EPOCH_MAX, NO_SESSION, FetchSessions
+from ottla.testing.loop import VirtualClock, VirtualLoop
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+
+@pytest.fixture
+def loop() -> Iterator[VirtualLoop]:
+    loop = VirtualLoop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def sessions(loop: VirtualLoop) -> FetchSessions:
+    return FetchSessions(VirtualClock(loop), random.Random(0), slot_count=2)
+
+
+def request(*partitions: int, session_id: int = 0, epoch: int = 0) -> FetchRequest:
+    asked = [FetchPartition(partition=number, fetch_offset=5) for number in partitions]
+    topics = [FetchTopic(topic="t", partitions=asked)] if asked else []
+    return FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
+
+
+def test_a_full_fetch_opens_a_session(sessions: FetchSessions) -> None:
+    session, is_incremental = sessions.begin(request(0, 1), False)
+    assert not is_incremental
+    assert session.id != NO_SESSION
+    assert list(session.partitions) == [("t", 0), ("t", 1)]
+
+
+def test_a_final_epoch_wants_no_session_and_closes_the_one_it_names(
+    sessions: FetchSessions,
+) -> None:
+    first, _ = sessions.begin(request(0), False)
+    second, is_incremental = sessions.begin(request(0, session_id=first.id, epoch=-1), False)
+    assert (second.id, is_incremental) == (NO_SESSION, False)
+    assert len(sessions) == 0
+
+
+def test_an_incremental_fetch_changes_only_what_it_names(sessions: FetchSessions) -> None:
+    session, _ = sessions.begin(request(0, 1), False)
+    update = request(2, session_id=session.id, epoch=1)
+    update.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+    same, is_incremental = sessions.begin(update, False)
+    assert same is session
+    assert is_incremental
+    assert [index for _, index in session.partitions] == [1, 2]
+
+
+def test_epochs_go_on_and_wrap_around(sessions: FetchSessions) -> None:
+    session, _ = sessions.begin(request(0), False)
+    for epoch in (1, 2, 3):
+        sessions.begin(request(session_id=session.id, epoch=epoch), False)
+    session.epoch = EPOCH_MAX
+    sessions.begin(request(session_id=session.id, epoch=EPOCH_MAX), False)
+    assert session.epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("session_offset", "epoch", "uses_topic_ids", "code"),
+    [
+        (1, 1, False, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 2, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (0, 1, True, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_a_client_out_of_step_must_begin_anew(
+    sessions: FetchSessions,
+    session_offset: int,
+    epoch: int,
+    uses_topic_ids: bool,
+    code: ErrorCode,
+) -> None:
+    session, _ = sessions.begin(request(0), False)
+    asked = request(session_id=session.id + session_offset, epoch=epoch)
+    with pytest.raises(KafkaError) as raised:
+        sessions.begin(asked, uses_topic_ids)
+    assert raised.value.code is code
+
+
+def test_when_every_place_is_taken_a_client_fetches_without_a_session(
+    sessions: FetchSessions,
+) -> None:
+    sessions.begin(request(0), False)
+    sessions.begin(request(0), False)
+    third, _ = sessions.begin(request(0), False)
+    assert third.id == NO_SESSION
+
+
+def test_the_session_unused_for_longest_gives_way_when_it_was_unused_for_long(
+    loop: VirtualLoop, sessions: FetchSessions
+) -> None:
+    first, _ = sessions.begin(request(0), False)
+    second, _ = sessions.begin(request(0), False)
+    loop.now_s += 100
+    sessions.begin(request(session_id=first.id, epoch=1), False)
+    loop.now_s += 100
+    third, _ = sessions.begin(request(0), False)
+    assert third.id != NO_SESSION
+    with pytest.raises(KafkaError):
+        sessions.begin(request(session_id=second.id, epoch=1), False)
+    sessions.begin(request(session_id=first.id, epoch=2), False)
+
+
+def test_a_session_without_partitions_is_not_kept(sessions: FetchSessions) -> None:
+    session, _ = sessions.begin(request(), False)
+    assert session.id == NO_SESSION
+    assert len(sessions) == 0
