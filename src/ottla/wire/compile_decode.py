@@ -22,13 +22,13 @@ Three ideas make it quick and short:
 - Reading past the end needs no check: `struct` and indexing raise, and one `except` around the
   whole function makes that MalformedMessage. What is checked is what would allocate or slice:
   counts and lengths, against the bytes that are left.
-- A message without `records` is copied to `bytes` first: slicing and indexing those is twice as
-  quick as through a memoryview, and such messages are small. One with `records` is read through a
-  memoryview, and `records` are slices of it.
+- A message without `records` is copied to `bytes` first: such messages are small, and a string is
+  cut from bytes in two thirds of the time that a memoryview takes (numbers cost the same). One
+  with `records` is read through a memoryview, and `records` are slices of it.
 
 An array is refused unless its count times the least size of an element fits into what is
 left. A request may also have no more than `ELEMENTS_MAX` elements in all its arrays, since the
-smallest structs take 3 bytes on the wire and some 150 as objects.
+smallest structs take 3 bytes on the wire and 120 as objects.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ from ottla.wire.schema import (
     String,
     Struct,
     Type,
+    has_records,
 )
 from ottla.wire.source import Source, snake_case
 
@@ -302,15 +303,3 @@ def least_size(type: Type, version: int, flexible: bool) -> int:
                     else:
                         size += least_size(field.type, version, flexible)
             return size
-
-
-def has_records(cls: type[Struct], version: int) -> bool:
-    for field in cls.FIELDS:
-        if version not in field.versions:
-            continue
-        type = field.type.element if isinstance(field.type, Array) else field.type
-        if isinstance(type, Records):
-            return True
-        if isinstance(type, Nested) and has_records(type.struct, version):
-            return True
-    return False

@@ -10,6 +10,14 @@ them, into one `pack`. For ProduceResponse version 3 the inner loop is
 Pieces are gathered in a list and joined once. `records` stay parts of their own: they end
 the part that was being gathered, and another begins behind them.
 
+Measured with Python 3.11, least CPU time of 15 runs, in µs, beside kio 0.6.5 in the same run:
+
+    ProduceResponse       ours   kio
+    v7, 1 partition        0.6     5
+    v7, 50 partitions      6.5    70
+    v13, 1 partition       0.9    11
+    v13, 50 partitions    15     255
+
 An encoder trusts its message, which this process made: a value that does not fit raises
 whatever `struct` or `str` raise. The one thing that it looks after is data that would be lost
 silently: a field declared `ignorable=False` must have its default where the version lacks it.
@@ -18,7 +26,6 @@ silently: a field declared `ignorable=False` must have its default where the ver
 from __future__ import annotations
 
 from ottla.wire import primitives
-from ottla.wire.compile_decode import has_records
 from ottla.wire.schema import (
     Array,
     Bytes,
@@ -30,6 +37,7 @@ from ottla.wire.schema import (
     String,
     Struct,
     Type,
+    has_records,
 )
 from ottla.wire.source import Source, snake_case
 

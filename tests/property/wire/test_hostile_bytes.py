@@ -28,7 +28,7 @@ _HOSTILE_LENGTHS = [
 ]
 
 # What one byte of a message may cost at most: a struct of an empty string and an empty array is
-# three bytes on the wire, and some 150 as two objects and their place in a list.
+# three bytes on the wire, and 120 as two objects and their place in a list.
 _ALLOCATED_PER_BYTE_MAX = 80
 _ALLOCATED_ALWAYS_MAX = 100_000
 
