@@ -47,7 +47,7 @@ def main() -> int:
             ("format", lambda: _check("format", "ruff", "format", "--check", ".")),
             ("lint", lambda: _check("lint", "ruff", "check", ".")),
             ("shell", _check_shell),
-            ("types", lambda: _check("types", "mypy", "src", "tools", "tests")),
+            ("types", lambda: _check("types", "mypy", "src", "tools", "tests", "bench")),
             ("imports", lambda: _check("imports", "lint-imports", "--no-logo")),
         ]
     sections.append(("tests", lambda: _run_tests(args)))

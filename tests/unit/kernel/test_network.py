@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ottla.kernel.disk import FileSlice, SystemFile
+from ottla.kernel.network import SystemNetwork
+from ottla.kernel.transport import Listener, Part, Transport
+from ottla.kernel.workers import ThreadWorkers
+
+MB = 1024 * 1024
+WAIT_S = 20
+
+
+class Side:
+    """One end of a connection, which notes what happens to it."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.received = bytearray()
+        self.losses: list[BaseException | None] = []
+        self.later_sends = 0
+        self._buffer = bytearray(256 * 1024)
+        self._changed = asyncio.Event()
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(self._buffer)
+
+    def bytes_received(self, count: int) -> None:
+        self.received += self._buffer[:count]
+        self._changed.set()
+
+    def bytes_sent(self) -> None:
+        self.later_sends += 1
+        self._changed.set()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self.losses.append(error)
+        self._changed.set()
+
+    async def close(self) -> None:
+        self.transport.close()
+        await self.until(lambda: bool(self.losses))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class Sides:
+    """What accepts connections, and keeps their ends."""
+
+    def __init__(self) -> None:
+        self.made: list[Side] = []
+        self._changed = asyncio.Event()
+
+    def __call__(self, transport: Transport) -> Side:
+        self.made.append(Side(transport))
+        self._changed.set()
+        return self.made[-1]
+
+    async def first(self) -> Side:
+        await asyncio.wait_for(self._changed.wait(), WAIT_S)
+        return self.made[0]
+
+
+@dataclass
+class Pair:
+    """Both ends of one connection through a real listener."""
+
+    network: SystemNetwork
+    listener: Listener
+    server: Side
+    client: Side
+
+
+def run(scenario: Callable[[Pair], Awaitable[None]]) -> None:
+    async def connected() -> None:
+        workers = ThreadWorkers()
+        network = SystemNetwork(workers)
+        servers, clients = Sides(), Sides()
+        listener = network.listen("127.0.0.1", 0, servers)
+        listener.start()
+        try:
+            await network.connect("127.0.0.1", listener.port, clients)
+            pair = Pair(network, listener, await servers.first(), await clients.first())
+            await scenario(pair)
+            await pair.server.close()
+            await pair.client.close()
+        finally:
+            listener.close()
+            workers.close()
+
+    asyncio.run(connected())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> SystemFile:
+    file = SystemFile(str(tmp_path / "segment"), create=True)
+    file.write_at(0, [bytes(range(256)) * (12 * MB // 256)])
+    return file
+
+
+def test_bytes_go_both_ways_and_peers_are_named() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.client.transport.send([b"ping"])
+        await pair.server.until(lambda: pair.server.received == b"ping")
+        pair.server.transport.send([b"po", bytearray(b"n"), memoryview(b"g")])
+        await pair.client.until(lambda: pair.client.received == b"pong")
+        assert pair.client.transport.peer == f"127.0.0.1:{pair.listener.port}"
+        assert pair.server.transport.peer_host == "127.0.0.1"
+
+    run(scenario)
+
+
+def test_buffers_and_slices_leave_in_order_however_much_it_is(file: SystemFile) -> None:
+    async def scenario(pair: Pair) -> None:
+        content = file.read_at(0, file.size())
+        parts: list[Part] = [
+            b"head",
+            FileSlice(file, 1, 5 * MB),
+            b"middle" * MB,
+            b"",
+            FileSlice(file, 7, 9),
+        ]
+        parts += [bytes([number % 256]) for number in range(2000)]
+        pair.server.transport.send(parts)
+        expected = b"head" + content[1 : 1 + 5 * MB] + b"middle" * MB + content[7:16]
+        expected += bytes(number % 256 for number in range(2000))
+        assert pair.server.transport.unsent_byte_count > 0  # No socket takes all that at once.
+        await pair.client.until(lambda: len(pair.client.received) >= len(expected))
+        assert pair.client.received == expected
+        await pair.server.until(lambda: pair.server.transport.unsent_byte_count == 0)
+        assert pair.server.later_sends > 0
+
+    run(scenario)
+
+
+def test_what_is_sent_while_more_waits_goes_after_it() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.send([b"a" * (16 * MB)])
+        pair.server.transport.send([b"b"])
+        await pair.client.until(lambda: len(pair.client.received) == 16 * MB + 1)
+        assert pair.client.received.endswith(b"ab")
+
+    run(scenario)
+
+
+def test_a_cold_slice_is_read_by_a_worker_first(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read_at = SystemFile.read_at
+
+    def noted_read_at(self: SystemFile, offset: int, length: int) -> bytes:
+        reads.append(length)
+        return read_at(self, offset, length)
+
+    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
+    content = file.read_at(0, 3 * MB)
+    monkeypatch.setattr(SystemFile, "read_at", noted_read_at)
+
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.send([b"head", FileSlice(file, 0, 3 * MB), b"tail"])
+        await pair.client.until(lambda: len(pair.client.received) == 3 * MB + 8)
+        assert pair.client.received == b"head" + content + b"tail"
+
+    run(scenario)
+    assert reads
+    assert max(reads) <= MB
+
+
+def test_a_slice_that_became_shorter_closes_the_connection(file: SystemFile) -> None:
+    async def scenario(pair: Pair) -> None:
+        part = FileSlice(file, 0, file.size())
+        file.truncate(10)
+        pair.server.transport.send([part])
+        await pair.server.until(lambda: bool(pair.server.losses))
+        (loss,) = pair.server.losses
+        assert isinstance(loss, OSError)
+        assert "shorter" in str(loss)
+        await pair.client.until(lambda: bool(pair.client.losses))
+
+    run(scenario)
+
+
+def test_nothing_is_read_while_paused() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.pause_reading()
+        pair.client.transport.send([b"x" * (64 * MB)])
+        # More than the kernel's buffers hold: the sender is held back.
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert pair.server.received == b""
+        assert pair.client.transport.unsent_byte_count > 0
+        pair.server.transport.resume_reading()
+        await pair.server.until(lambda: len(pair.server.received) == 64 * MB)
+
+    run(scenario)
+
+
+def test_closing_is_heard_once_on_both_sides_and_drops_what_is_unsent() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.send([b"x" * (64 * MB)])
+        pair.server.transport.close()
+        pair.server.transport.close()
+        assert pair.server.transport.unsent_byte_count == 0
+        assert pair.server.losses == []  # Soon after, not from within.
+        await pair.server.until(lambda: bool(pair.server.losses))
+        await pair.client.until(lambda: bool(pair.client.losses))
+        pair.server.transport.send([b"too late"])
+        await asyncio.sleep(0)
+        assert pair.server.losses == [None]
+        assert len(pair.client.losses) == 1
+
+    run(scenario)
+
+
+def test_a_peer_that_leaves_is_no_error() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.client.transport.close()
+        await pair.server.until(lambda: bool(pair.server.losses))
+        assert pair.server.losses == [None]
+
+    run(scenario)
+
+
+def test_a_closed_listener_accepts_no_more_and_keeps_what_it_has() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await pair.network.connect("127.0.0.1", pair.listener.port, Sides())
+        pair.client.transport.send([b"still here"])
+        await pair.server.until(lambda: pair.server.received == b"still here")
+
+    run(scenario)
+
+
+def test_a_port_in_use_is_an_error() -> None:
+    async def scenario(pair: Pair) -> None:
+        with pytest.raises(OSError, match="in use") as caught:
+            pair.network.listen("127.0.0.1", pair.listener.port, Sides())
+        assert caught.value.errno == errno.EADDRINUSE
+
+    run(scenario)
+
+
+def test_localhost_is_one_port_on_every_family_that_the_machine_has() -> None:
+    families = [socket.AF_INET]
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+        families.append(socket.AF_INET6)
+    except OSError:
+        pass  # A machine without IPv6.
+
+    async def scenario() -> None:
+        workers = ThreadWorkers()
+        listener = SystemNetwork(workers).listen("localhost", 0, Sides())
+        for family in families:
+            with socket.socket(family) as client:
+                address = "127.0.0.1" if family == socket.AF_INET else "::1"
+                client.connect((address, listener.port))
+        listener.close()
+        workers.close()
+
+    asyncio.run(scenario())
