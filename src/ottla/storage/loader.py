@@ -24,6 +24,7 @@ from ottla.storage.log import Log
 from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.recovery import (
+    Recovered,
     has_sound_indexes,
     load_producers,
     open_active,
@@ -146,7 +147,6 @@ class LogLoader:
                 self._producer_state,
                 snapshots,
                 [*segments, active],
-                log_start_offset=self._checkpoints.log_start_offset,
                 log_end_offset=log_end_offset,
                 now_ms=self._now_ms,
             )
@@ -176,7 +176,6 @@ class LogLoader:
             self._producer_state,
             snapshots,
             segments,
-            log_start_offset=self._checkpoints.log_start_offset,
             log_end_offset=unflushed[0].base_offset,
             now_ms=self._now_ms,
         )
@@ -185,11 +184,7 @@ class LogLoader:
             recovered = recover_segment(
                 segment, self._config, self._leader_epochs, self._producer_state, self._now_ms
             )
-            is_end_lost = bool(unflushed) and (
-                recovered.next_offset > unflushed[0].base_offset
-                or (recovered.next_offset < unflushed[0].base_offset and not recovered.has_gaps)
-            )
-            if recovered.cut_bytes or is_end_lost:
+            if recovered.cut_bytes or self._is_end_lost(recovered, unflushed):
                 self._drop(unflushed)
                 unflushed = []
             if not unflushed:
@@ -204,6 +199,16 @@ class LogLoader:
                     largest=recovered.segment.largest(),
                 )
             )
+
+    def _is_end_lost(self, recovered: Recovered, following: list[Segment]) -> bool:
+        """Files reach the disk in any order: a segment may have lost its last batches, cleanly,
+        while the next is there. A segment begins where the one before ends; only compaction
+        leaves a gap between them, and then also gaps inside."""
+        if not following:
+            return False
+        gap = following[0].base_offset - recovered.next_offset
+        is_compacted = recovered.has_gaps or "compact" in self._config.cleanup_policy
+        return gap < 0 or (gap > 0 and not is_compacted)
 
     def _sync(self, recovered: ActiveSegment) -> None:
         """A closed segment above the recovery point may never have been synced, and no later

@@ -279,8 +279,8 @@ class Log:
         first = headers[0]
         active = self._active
         if self._must_roll(first, len(buffer)) and active.size_bytes:
-            active = self.roll(first.base_offset)
-        elif first.base_offset - active.base_offset > RELATIVE_OFFSET_MAX:
+            active = self.roll()
+        if headers[-1].last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
             active = self._restart_active(first.base_offset)
         position = active.size_bytes
         try:
@@ -325,7 +325,7 @@ class Log:
                     f"{self._config.segment_bytes}, of {self.topic_partition}",
                 )
             if active.size_bytes:
-                active = self.roll(base_offset)
+                active = self.roll()
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch, base_offset)
         return active
@@ -360,14 +360,12 @@ class Log:
         if is_index_due:
             self._guard("writing the index of", active.write_indexes)
 
-    def roll(self, base_offset: int | None = None) -> ActiveSegment:
-        """Closes the active segment and begins a new one. The old one is synced off the loop;
-        then the recovery point advances."""
+    def roll(self) -> ActiveSegment:
+        """Closes the active segment and begins a new one at the log's end. The old one is synced
+        off the loop; then the recovery point advances."""
         old = self._active
-        if base_offset is None:
-            base_offset = self._next_offset
+        base_offset = self._next_offset
         assert old.size_bytes, "an empty segment is not rolled"
-        assert base_offset >= self._next_offset, "a segment begins at or after the log's end"
         self._guard("closing a segment of", old.finish_indexes)
         new = self._guard("rolling", lambda: self._create_active(base_offset))
         self._closed.append(old.sealed())
@@ -543,6 +541,7 @@ class Log:
         """Off the loop. The indexes of a closed segment below the recovery point are believed
         after a crash, so they are synced as well."""
         old.file.sync()
+        old.is_index_synced = old.is_entry_synced = True
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             path = old.path(suffix)
             if self.folder.disk.exists(path):
@@ -569,8 +568,8 @@ class Log:
     def _take_snapshot(self, offset: int) -> None:
         """Of the producer state, which is that at the log's end."""
         content = encode_snapshot(self.producer_state.producers.values())
-        self.snapshots.add(offset)
-        self._submit(self.folder.disk.replace_file, self.snapshots.path(offset), content)
+        self.snapshots.add(offset, content)
+        self._submit(self.snapshots.write, offset)
 
     def _remove_snapshot(self, offset: int) -> None:
         if self.snapshots.discard(offset):
@@ -660,7 +659,6 @@ class Log:
             self.producer_state,
             self.snapshots,
             self.segments,
-            log_start_offset=self.log_start_offset,
             log_end_offset=log_end_offset,
             now_ms=self._clock.now_ms(),
         )
@@ -699,8 +697,10 @@ class Log:
         self._guard("closing", self._active.finish_indexes)
         if self.snapshots.latest_offset != self.log_end_offset and self.log_end_offset > 0:
             self._take_snapshot(self.log_end_offset)
-        if self.recovery_point < self.log_end_offset:
-            self.flush()
+        active = self._active
+        if self.recovery_point < self.log_end_offset or not active.is_index_synced:
+            # The next start believes the indexes of the last segment too.
+            self._advance_recovery_point_after(self.log_end_offset, self._sync_closed, active)
 
     def _submit(
         self, function: Callable[P, None], *args: P.args, **kwargs: P.kwargs

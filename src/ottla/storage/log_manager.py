@@ -89,7 +89,7 @@ class LogManager:
         """Makes the log dirs this process's own, before anything in them is looked at."""
         for folder in self.folders:
             try:
-                self._disk.make_folders(folder.path)
+                self._make_folder(folder.path)
                 lock = self._disk.lock(f"{folder.path}/{LOCK}")
             except OSError as error:
                 folder.fail(error, "cannot be opened")
@@ -102,6 +102,16 @@ class LogManager:
                 )
             self._locks.append(lock)
         self._check_any_online()
+
+    def _make_folder(self, path: str) -> None:
+        """With every folder above it, each made durable by syncing the one that holds it."""
+        if self._disk.is_folder(path):
+            return
+        above = path.rpartition("/")[0]
+        if above:
+            self._make_folder(above)
+        self._disk.make_folders(path)
+        self._disk.sync_folder(above or ("/" if path.startswith("/") else "."))
 
     def unlock(self) -> None:
         while self._locks:

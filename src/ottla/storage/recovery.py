@@ -11,6 +11,7 @@ from ottla.kernel.disk import Disk
 from ottla.records.batch import BatchHeader
 from ottla.storage import offset_index, time_index
 from ottla.storage.batch_scan import scan_valid_batches
+from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -136,6 +137,7 @@ def recover_segment(
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.open(segment.path(suffix), create=True).truncate(0)
     recovered.finish_indexes()
+    recovered.is_index_synced = False
     return Recovered(recovered, next_offset, cut_bytes, has_gaps)
 
 
@@ -146,13 +148,11 @@ def _has_gap(header: BatchHeader, expected_offset: int) -> bool:
 
 
 def open_active(segment: Segment, config: TopicConfig, now_ms: int) -> ActiveSegment:
-    """Opens a sound segment for appending. Waits for the disk."""
+    """Opens a sound segment for appending; if its indexes are not, builds them anew. Waits for the
+    disk."""
     disk = segment.folder.disk
     offsets = disk.read_file(segment.path(OFFSET_INDEX_SUFFIX))
     times = disk.read_file(segment.path(TIME_INDEX_SUFFIX))
-    if not offset_index.is_sound(offsets, segment.size_bytes) or not time_index.is_sound(times):
-        logger.warning("rebuilding the indexes of %s", segment.path(LOG_SUFFIX))
-        return recover_segment(segment, config, LeaderEpochs(), None, now_ms).segment
     active = ActiveSegment(
         segment.folder,
         segment.partition_path,
@@ -163,8 +163,14 @@ def open_active(segment: Segment, config: TopicConfig, now_ms: int) -> ActiveSeg
     )
     active.offset_index = OffsetIndex(offsets, written_bytes=len(offsets))
     active.time_index = TimeIndex(times, written_bytes=len(times))
-    active.reload_timestamps()
-    return active
+    if offset_index.is_sound(offsets, segment.size_bytes) and time_index.is_sound(times):
+        try:
+            active.reload_timestamps()
+            return active
+        except CorruptFile:
+            pass  # They lead to where no batch begins.
+    logger.warning("rebuilding the indexes of %s", segment.path(LOG_SUFFIX))
+    return recover_segment(segment, config, LeaderEpochs(), None, now_ms).segment
 
 
 def load_producers(
@@ -172,14 +178,14 @@ def load_producers(
     snapshots: Snapshots,
     segments: Iterable[Segment],
     *,
-    log_start_offset: int,
     log_end_offset: int,
     now_ms: int,
 ) -> None:
     """The state at `log_end_offset`: the newest snapshot that is usable, then the batches after
-    it. Waits for the disk."""
+    it, those below the log's start included (Kafka leaves them out, and forgets a producer whose
+    records were all deleted). Waits for the disk."""
     producer_state.producers.clear()
-    offset = log_start_offset
+    offset = 0
     loaded = snapshots.load_latest(log_end_offset)
     if loaded is not None:
         snapshot_offset, entries = loaded

@@ -133,6 +133,7 @@ class ActiveSegment(Segment):
         "file",
         "first_timestamp",
         "is_entry_synced",
+        "is_index_synced",
         "largest_offset",
         "largest_timestamp",
         "offset_index",
@@ -161,6 +162,7 @@ class ActiveSegment(Segment):
         self.roll_jitter_ms = roll_jitter_ms
         self.first_timestamp: int | None = None
         self.is_entry_synced = False
+        self.is_index_synced = True
         self._bytes_since_index_entry = 0
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
@@ -266,6 +268,7 @@ class ActiveSegment(Segment):
                 file = self.folder.disk.open(self.path(suffix))
                 file.write_at(index.written_bytes, (bytes(index.entries[index.written_bytes :]),))
                 index.written_bytes = len(index.entries)
+                self.is_index_synced = False
 
     def finish_indexes(self) -> None:
         """Before the segment is closed: its largest timestamp becomes the last entry."""
@@ -298,6 +301,7 @@ class ActiveSegment(Segment):
             (self.time_index, TIME_INDEX_SUFFIX),
         ):
             self.folder.disk.open(self.path(suffix)).truncate(index.written_bytes)
+        self.is_index_synced = False
         if isinstance(position, int):
             self.file.truncate(position)
             self.size_bytes = position

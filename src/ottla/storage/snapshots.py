@@ -24,6 +24,7 @@ class Snapshots:
         self._disk = disk
         self._partition_path = partition_path
         self.offsets = sorted(offsets)
+        self._unwritten: dict[int, bytes] = {}
 
     @classmethod
     def find(cls, disk: Disk, partition_path: str, names: Iterable[str]) -> Snapshots:
@@ -39,15 +40,25 @@ class Snapshots:
     def path(self, offset: int) -> str:
         return f"{self._partition_path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
 
-    def add(self, offset: int) -> None:
+    def add(self, offset: int, content: bytes) -> None:
+        """`write` puts it into its file later; until then it is had from memory."""
         if offset not in self.offsets:
             insort(self.offsets, offset)
+        self._unwritten[offset] = content
+
+    def write(self, offset: int) -> None:
+        """Off the loop."""
+        content = self._unwritten.get(offset)
+        if content is not None:
+            self._disk.replace_file(self.path(offset), content)
+            self._unwritten.pop(offset, None)
 
     def discard(self, offset: int) -> bool:
         """Forgets one; True when it was known and its file is now to be removed."""
         if offset not in self.offsets:
             return False
         self.offsets.remove(offset)
+        self._unwritten.pop(offset, None)
         return True
 
     def load_latest(self, offset_max: int) -> tuple[int, list[ProducerEntry]] | None:
@@ -55,7 +66,8 @@ class Snapshots:
         removed: the batches since an older one say the same. Waits for the disk."""
         for offset in reversed(self.offsets[: bisect_right(self.offsets, offset_max)]):
             try:
-                return offset, decode_snapshot(self._disk.read_file(self.path(offset)))
+                content = self._unwritten.get(offset) or self._disk.read_file(self.path(offset))
+                return offset, decode_snapshot(content)
             except CorruptFile as error:
                 logger.warning("dropping %s: %s", self.path(offset), error)
                 self.remove(offset)
@@ -66,9 +78,10 @@ class Snapshots:
             self._disk.remove(self.path(offset))
 
     def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Drops what lies after the end, or says nothing about any record that is left."""
+        """Drops what lies after the end, or before the start. Kafka drops that at the start too,
+        and with it forgets the producers of a log that was emptied."""
         for offset in list(self.offsets):
-            if offset > log_end_offset or offset <= log_start_offset:
+            if offset > log_end_offset or offset < log_start_offset:
                 self.remove(offset)
 
     def remove_strays(self, segment_base_offsets: Iterable[int]) -> None:
