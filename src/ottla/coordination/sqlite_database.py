@@ -88,7 +88,9 @@ class Database:
         session_timeout_ms: int,
     ) -> None:
         self._path = path
-        self._sessions_folder = path + ".sessions"
+        # Files beside the database, not in a folder: Apache Kafka, should it open this log dir
+        # one day, takes every folder in it for a partition.
+        self._session_prefix = path + ".session-"
         self._disk = disk
         self._monotonic_s = monotonic_s
         self._boot_id = boot_id
@@ -108,7 +110,6 @@ class Database:
     # -- opening and closing ------------------------------------------------------------
 
     def open(self) -> None:
-        self._disk.make_folders(self._sessions_folder)
         deadline_s = self._monotonic_s() + _BUSY_TIMEOUT_S
         while True:
             try:
@@ -142,7 +143,7 @@ class Database:
             self._see_all(cursor)
         self._identity = _identity(self._path)
         self._clean_up_after(dead)
-        self.wakeup = Wakeup(self._sessions_folder, self.session_id)
+        self.wakeup = Wakeup(self._session_prefix, self.session_id)
         if dead:
             self._wake_peers()
 
@@ -407,7 +408,7 @@ class Database:
     def _clean_up_after(self, dead: list[int]) -> None:
         for session_id in dead:
             self._disk.remove(self._lock_path(session_id))
-            remove_leftover(self._sessions_folder, session_id)
+            remove_leftover(self._session_prefix, session_id)
 
     def _renew(self) -> None:
         renewed_s = self._monotonic_s()
@@ -425,7 +426,7 @@ class Database:
         self._renewed_s = renewed_s
 
     def _lock_path(self, session_id: int) -> str:
-        return f"{self._sessions_folder}/{session_id}.lock"
+        return f"{self._session_prefix}{session_id}.lock"
 
     def _wake_peers(self) -> None:
         assert self.wakeup is not None

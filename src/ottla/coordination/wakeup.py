@@ -15,17 +15,17 @@ from contextlib import suppress
 _logger = logging.getLogger(__name__)
 
 
-def _address(folder: str, session_id: int) -> str:
-    return f"{folder}/{session_id}.wake"
+def _address(prefix: str, session_id: int) -> str:
+    return f"{prefix}{session_id}.wake"
 
 
 class Wakeup:
     """Owned by one session. After a crash its socket file stays until a peer that expires
     the session removes it."""
 
-    def __init__(self, folder: str, session_id: int) -> None:
-        self._folder = folder
-        self._address = _address(folder, session_id)
+    def __init__(self, prefix: str, session_id: int) -> None:
+        self._prefix = prefix
+        self._address = _address(prefix, session_id)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
         self.is_bound = False
@@ -51,7 +51,7 @@ class Wakeup:
         for session_id in session_ids:
             # Gone, not bound, or so full of wake-ups that one more changes nothing.
             with suppress(OSError):
-                self._socket.sendto(b"", _address(self._folder, session_id))
+                self._socket.sendto(b"", _address(self._prefix, session_id))
 
     def close(self) -> None:
         self._socket.close()
@@ -60,7 +60,7 @@ class Wakeup:
                 os.unlink(self._address)
 
 
-def remove_leftover(folder: str, session_id: int) -> None:
+def remove_leftover(prefix: str, session_id: int) -> None:
     """For a session whose process is gone."""
     with suppress(FileNotFoundError):
-        os.unlink(_address(folder, session_id))
+        os.unlink(_address(prefix, session_id))

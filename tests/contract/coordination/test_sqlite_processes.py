@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import json
 import os
 import signal
@@ -141,7 +142,7 @@ def test_ephemeral_nodes_of_a_killed_process_go(backend: SqliteBackend, peers: P
         assert (await store.get("/lasting")).data == b"kept"
 
     backend.run(scenario)
-    assert os.listdir(backend.path + ".sessions") == []
+    assert glob.glob(backend.path + ".session-*") == []
 
 
 def test_a_restart_right_after_a_kill_finds_the_place_free(
