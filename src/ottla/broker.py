@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ottla.controller.controller import Controller, become_controller
 from ottla.controller.producer_ids import ProducerIds
 from ottla.controller.registration import prepare_store, register_broker
-from ottla.controller.topics import TopicDefaults
+from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import (
     BrokerConfigChanged,
     BrokersChanged,
@@ -31,7 +31,7 @@ from ottla.coordination.image import (
     load_image,
 )
 from ottla.coordination.sqlite import SqliteStore
-from ottla.coordination.store import Store
+from ottla.coordination.store import SessionState, Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.config.broker import BrokerConfig
@@ -39,7 +39,7 @@ from ottla.kernel.config.dynamic import usable_dynamic
 from ottla.kernel.config.topic import TopicConfig, validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
 from ottla.kernel.errors import KafkaError
-from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
@@ -51,6 +51,7 @@ from ottla.server.services import Services
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
+from ottla.storage.meta_properties import read_meta_properties
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ STORE_FILE = "coordination.db"
 """In the first of `log.dirs`. A file, not a folder: Kafka takes every folder there for a log."""
 
 OPEN_FILES_WANTED = 1 << 20
+
+EXIT_FAILED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +111,24 @@ class Broker:
         self._services: Services
         self._changes: asyncio.Queue[Change] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when the broker cannot go on and should be stopped."""
 
     async def start(self) -> None:
         """Raises BrokerStartRefused, StoreError, KafkaError or OSError, all with a message for
         the operator, when the broker cannot serve."""
         self.logs.lock()
         await self._store.open()
-        cluster_id = await prepare_store(self._store, self._rng)
+        self._store.on_session(self._session_changed)
+        store = await prepare_store(
+            self._store, self._rng, cluster_id=self._known_cluster_id(self.logs.folders)
+        )
         image = await load_image(self._store)
-        image.cluster_id = cluster_id
+        image.cluster_id = store.cluster_id
         self._take_dynamic_config(image)
         await self.logs.start(
             broker_id=self.broker_id,
-            cluster_id=cluster_id,
+            cluster_id=store.cluster_id,
             topic_configs=lambda topic: self._topic_config(image, topic),
         )
         self._controller = controller = await become_controller(
@@ -152,17 +160,21 @@ class Broker:
             workers=self._workers,
             changes_applied=self._changes.join,
         )
-        for topic in image.topics.values():
-            self._lead(topic, [partition.partition for partition in topic.partitions])
-        await self._delete_strays()
-        image.on_change(self._changes.put_nowait)
-        self._tasks.append(asyncio.create_task(self._apply_changes()))
-        self._tasks.append(asyncio.create_task(self._checkpoint_high_watermarks()))
         self._server = server = Server(
             self._network, Dispatcher(services), self._config, self._clock
         )
         self._listen(server)
         await self._register(image)
+        if not store.is_new:
+            await self._set_strays_aside(image)
+        for topic in image.topics.values():
+            self._lead(topic, [partition.partition for partition in topic.partitions])
+        image.on_change(self._changes.put_nowait)
+        self._tasks.append(asyncio.create_task(self._apply_changes()))
+        self._tasks.append(asyncio.create_task(self._checkpoint_high_watermarks()))
+        if store.is_new:
+            await self._adopt_logs(controller)
+            await self._changes.join()
         server.start()
 
     async def stop(self) -> None:
@@ -206,12 +218,49 @@ class Broker:
         registered = await register_broker(self._store, self.broker_id, info)
         image.apply(BrokersChanged({**image.brokers, self.broker_id: registered}))
 
-    async def _delete_strays(self) -> None:
-        """A crash between the deletion of a topic and that of its logs leaves these behind."""
-        known = self.replicas.topic_partitions()
-        for topic_partition in set(self.logs.logs) - known:
-            log.warning("deleting %s: its topic was deleted before", topic_partition)
-            await self.logs.delete(topic_partition)
+    def _known_cluster_id(self, folders: Sequence[LogFolder]) -> str | None:
+        for folder in folders:
+            if folder.failure is None:
+                found = read_meta_properties(folder.disk, folder.path)
+                if found is not None and found.cluster_id is not None:
+                    return found.cluster_id
+        return None
+
+    async def _set_strays_aside(self, image: ClusterImage) -> None:
+        """Logs of no topic: a crash between the deletion of a topic and that of its logs leaves
+        them behind, or somebody copied them here. Nobody can say which, so they are kept."""
+        for topic_partition, stray in list(self.logs.logs.items()):
+            topic = image.topics.get(topic_partition.topic)
+            if (
+                topic is None
+                or topic_partition.partition >= len(topic.partitions)
+                or stray.topic_id not in (None, topic.id)
+            ):
+                log.warning("%s belongs to no topic: setting it aside", stray.path)
+                await self.logs.set_aside(topic_partition)
+
+    async def _adopt_logs(self, controller: Controller) -> None:
+        """Logs, and no store that knows of their topics: a log dir that Apache Kafka wrote, or one
+        whose store was lost. The folders tell names, partitions and ids; settings are lost."""
+        counts: dict[str, int] = {}
+        ids: dict[str, TopicId | None] = {}
+        for (topic, number), found in self.logs.logs.items():
+            counts[topic] = max(counts.get(topic, 0), number + 1)
+            ids[topic] = ids.get(topic) or found.topic_id
+        for topic, count in counts.items():
+            log.warning("taking over topic %s with %d partitions from its logs", topic, count)
+            await controller.topics.create(
+                NewTopic(
+                    topic,
+                    assignments=[(number, (self.broker_id,)) for number in range(count)],
+                    id=ids[topic],
+                )
+            )
+
+    def _session_changed(self, state: SessionState) -> None:
+        """Without its session this broker is not known as one, and must not act as one."""
+        if state is SessionState.EXPIRED and not self.failed.done():
+            self.failed.set_result("its session in the coordination store has expired")
 
     # -- what changes while it runs ---------------------------------------------------------
 
@@ -321,7 +370,11 @@ async def _run(
                 seconds=time.monotonic() - started_s,
             )
         )
+        broker.failed.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
+        if broker.failed.done():
+            log.error("stopping: %s", broker.failed.result())
+            return EXIT_FAILED
     finally:
         await broker.stop()
         workers.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from typing import NamedTuple
 
 from ottla.coordination import znodes
 from ottla.coordination.image import BrokerImage, broker_image
@@ -13,8 +14,18 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
 
 
-async def prepare_store(store: Store, rng: random.Random) -> str:
-    """Makes what every broker expects to be there, and the cluster's id, which it returns."""
+class Prepared(NamedTuple):
+    cluster_id: str
+    is_new: bool
+    """Whether the store was empty: then nobody knows which topics there are."""
+
+
+async def prepare_store(
+    store: Store, rng: random.Random, *, cluster_id: str | None = None
+) -> Prepared:
+    """Makes what every broker expects to be there, and the cluster's id: the given one, which
+    the log dirs know, or a new one."""
+    is_new = False
     while not await store.exists(znodes.CLUSTER_ID):
         present = await store.tree("/")
         missing = dict.fromkeys(
@@ -24,12 +35,14 @@ async def prepare_store(store: Store, rng: random.Random) -> str:
             if path not in present
         )
         # The same kind of text as a topic's id.
-        cluster_id = topic_id_text(new_topic_id(rng))
+        chosen = cluster_id or topic_id_text(new_topic_id(rng))
         operations = [Create(path) for path in missing]
-        operations.append(Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id)))
+        operations.append(Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(chosen)))
         with suppress(NodeExists):  # Another broker does the same right now.
             await store.multi(operations)
-    return znodes.decode_cluster_id((await store.get(znodes.CLUSTER_ID)).data)
+            is_new = True
+    node = await store.get(znodes.CLUSTER_ID)
+    return Prepared(znodes.decode_cluster_id(node.data), is_new)
 
 
 async def register_broker(store: Store, broker_id: BrokerId, info: BrokerInfo) -> BrokerImage:

@@ -47,6 +47,8 @@ class NewTopic:
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
     """(partition, brokers) pairs, to place by hand."""
     config: Mapping[str, str | None] = field(default_factory=dict)
+    id: TopicId | None = None
+    """Of a topic whose logs are there already; a new one gets a new id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class Topics:
         partitions = tuple(
             self._partition(number, brokers) for number, brokers in enumerate(replicas)
         )
-        return TopicCreated(TopicImage(topic.name, new_topic_id(self._rng), partitions), config)
+        topic_id = topic.id or new_topic_id(self._rng)
+        return TopicCreated(TopicImage(topic.name, topic_id, partitions), config)
 
     def _placed(self, topic: NewTopic) -> list[tuple[int, ...]]:
         if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:

@@ -282,29 +282,41 @@ class LogManager:
     async def delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log away at once; its files follow after `file.delete.delay.ms`, so that
         fetches that are being sent come to their end."""
-        log = self._forget(topic_partition)
-        if log is None:
+        log = self.logs.get(topic_partition)
+        target = await self._rename_away(topic_partition, FolderKind.DELETE)
+        if log is None or target is None:
             return
         folder = log.folder
-        log.is_deleted = True
-        await folder.drain()
-        if folder.failure is not None:
-            return
-        target = (
-            f"{folder.path}/{suffixed_folder_name(topic_partition, FolderKind.DELETE, self._rng)}"
-        )
-        for segment in log.segments:
-            segment.forget_files()
-        try:
-            self._disk.rename(log.path, target)
-        except OSError as error:
-            raise folder.fail(error, f"deleting {log.path}") from error
-        folder.submit(self._disk.sync_folder, folder.path)
 
         def remove() -> None:
             folder.submit(self._disk.remove_folder, target)
 
         self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
+
+    async def set_aside(self, topic_partition: TopicPartition) -> None:
+        """For a log that belongs to no topic: it is served no more, and its files are kept for
+        whoever knows what they are."""
+        await self._rename_away(topic_partition, FolderKind.STRAY)
+
+    async def _rename_away(self, topic_partition: TopicPartition, kind: FolderKind) -> str | None:
+        """Where it is now; None when there was none, or its log dir is offline."""
+        log = self._forget(topic_partition)
+        if log is None:
+            return None
+        folder = log.folder
+        log.is_deleted = True
+        await folder.drain()
+        if folder.failure is not None:
+            return None
+        target = f"{folder.path}/{suffixed_folder_name(topic_partition, kind, self._rng)}"
+        for segment in log.segments:
+            segment.forget_files()
+        try:
+            self._disk.rename(log.path, target)
+        except OSError as error:
+            raise folder.fail(error, f"renaming {log.path}") from error
+        folder.submit(self._disk.sync_folder, folder.path)
+        return target
 
     def _adopt(self, log: Log) -> None:
         self.logs[log.topic_partition] = log

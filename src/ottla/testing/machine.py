@@ -69,6 +69,9 @@ class SimulatedProcess:
         self._workers.close()
         for task in self._tasks:
             task.cancel()
+        self.expire_session()
+
+    def expire_session(self) -> None:
         self._ensemble.expire(self._store)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
@@ -111,7 +114,7 @@ class SimulatedMachine:
         self._loop = loop
         self._rng = rng
         self._network = network
-        self._ensemble = ensemble
+        self.ensemble = ensemble
         self.disk = SimulatedDisk(rng, now_ms=VirtualClock(loop).now_ms)
         self._running: SimulatedProcess | None = None
         loop.set_task_factory(cast("Any", _make_task))
@@ -123,10 +126,22 @@ class SimulatedMachine:
 
     async def start(self) -> None:
         assert self._running is None, "the broker runs"
-        self._running = SimulatedProcess(
-            self._config, self._loop, self._rng, self.disk, self._network, self._ensemble
-        )
+        self._running = self._new_process()
         await self._running.run(self._running.broker.start)
+
+    async def start_another(self) -> None:
+        """A second broker on the same folder, beside the one that runs."""
+        another = self._new_process()
+        await another.run(another.broker.start)
+
+    def expire_session(self) -> None:
+        assert self._running is not None, "the broker does not run"
+        self._running.expire_session()
+
+    def _new_process(self) -> SimulatedProcess:
+        return SimulatedProcess(
+            self._config, self._loop, self._rng, self.disk, self._network, self.ensemble
+        )
 
     async def stop(self) -> None:
         assert self._running is not None, "the broker does not run"

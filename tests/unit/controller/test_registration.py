@@ -21,12 +21,14 @@ def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
         stores = [MemoryStore(ensemble) for _ in range(3)]
         for store in stores:
             await store.open()
-        ids = await asyncio.gather(
+        prepared = await asyncio.gather(
             *(prepare_store(store, random.Random(seed)) for seed, store in enumerate(stores))
         )
-        assert len(set(ids)) == 1
-        assert len(ids[0]) == 22
-        assert await prepare_store(stores[0], random.Random(99)) == ids[0]
+        (cluster_id,) = {one.cluster_id for one in prepared}
+        assert len(cluster_id) == 22
+        assert [one.is_new for one in prepared].count(True) == 1
+        again = await prepare_store(stores[0], random.Random(99), cluster_id="another")
+        assert again == (cluster_id, False)
         for path in znodes.PERSISTENT_PATHS:
             assert await stores[0].exists(path)
 
@@ -59,5 +61,15 @@ def test_an_id_that_is_taken_is_refused() -> None:
         with pytest.raises(KafkaError, match="id 1 is running") as caught:
             await register_broker(two, BrokerId(1), INFO)
         assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    asyncio.run(main())
+
+
+def test_a_cluster_id_that_the_log_dirs_know_is_kept() -> None:
+    async def main() -> None:
+        store = MemoryStore(MemoryEnsemble())
+        await store.open()
+        prepared = await prepare_store(store, random.Random(0), cluster_id="from-the-log-dirs")
+        assert prepared == ("from-the-log-dirs", True)
 
     asyncio.run(main())

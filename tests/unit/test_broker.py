@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.storage.errors import BrokerStartRefused
+from ottla.testing.store import MemoryEnsemble
+from ottla.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+
+async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:
+    connection = await broker.connect()
+    response = await connection.call(MetadataRequest(topics=None), MetadataResponse, 12)
+    connection.close()
+    return {topic.name or "": (topic.topic_id, len(topic.partitions)) for topic in response.topics}
+
+
+def test_topics_and_records_are_there_after_a_stop_and_after_a_kill() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 2)
+        await broker.produce("t", b"one")
+        for end in (broker.machine.kill, broker.machine.lose_power):
+            end()
+            await broker.machine.start()
+            assert await topics(broker) == {"t": (topic_id, 2)}
+        await broker.machine.stop()
+        await broker.machine.start()
+        assert await topics(broker) == {"t": (topic_id, 2)}
+        assert broker.machine.broker.replicas.partition("t", 0).high_watermark <= 1
+
+    with_broker(test)
+
+
+def test_a_topic_deleted_and_made_again_is_another_one() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        first = await broker.create_topic("t")
+        await broker.produce("t", b"old")
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
+        response = await broker.call(request, DeleteTopicsResponse)
+        assert response.responses[0].error_code == ErrorCode.NONE
+        second = await broker.create_topic("t")
+        assert first != second
+        assert (await broker.produce("t", b"new")).base_offset == 0
+
+    with_broker(test)
+
+
+def test_logs_whose_store_was_lost_are_taken_over() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 3)
+        await broker.produce("t", b"one", partition=2)
+        await broker.machine.stop()
+        broker.machine.ensemble = MemoryEnsemble()
+        await broker.machine.start()
+        assert await topics(broker) == {"t": (topic_id, 3)}
+        assert broker.machine.broker.replicas.partition("t", 2).high_watermark == 1
+
+    with_broker(test)
+
+
+def test_logs_that_belong_to_no_topic_are_set_aside_and_kept() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.create_topic("gone")
+        await broker.machine.stop()
+        broker.machine.disk.make_folders("/data/copied-0")
+        await broker.machine.start()
+        names = broker.machine.disk.list_folder("/data")
+        assert "copied-0" not in names
+        assert any(name.startswith("copied-0.") and name.endswith("-stray") for name in names)
+        assert set(await topics(broker)) == {"t", "gone"}
+
+    with_broker(test)
+
+
+def test_a_second_broker_on_the_same_folder_is_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        with pytest.raises(BrokerStartRefused, match="in use by another broker"):
+            await broker.machine.start_another()
+        assert await topics(broker) == {}
+
+    with_broker(test)
+
+
+def test_a_broker_without_its_session_says_that_it_cannot_go_on() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        broker.machine.expire_session()
+        assert "session" in broker.machine.broker.failed.result()
+
+    with_broker(test)
