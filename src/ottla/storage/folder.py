@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -53,6 +54,8 @@ class LogFolder:
         self._queued: set[asyncio.Future[object]] = set()
         self._pending_write_count = 0
         self._is_last_write_slow = False
+        self._is_broken = False
+        """Known to the queue before the loop hears of it."""
         self._on_failure = on_failure
 
     @property
@@ -72,8 +75,19 @@ class LogFolder:
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
         """Runs it off the loop after everything that was submitted before. An `OSError` takes the
-        folder offline; whoever awaits the future sees it as well."""
-        future = self._queue.submit(function, *args, **kwargs)
+        folder offline; whoever awaits the future sees it as well, and nothing that was submitted
+        after it runs: an fsync after one that failed would succeed, and mean nothing."""
+
+        def run() -> T:
+            if self._is_broken:
+                raise OSError(errno.EIO, "the log dir has failed", self.path)
+            try:
+                return function(*args, **kwargs)
+            except OSError:
+                self._is_broken = True
+                raise
+
+        future = self._queue.submit(run)
         self._queued.add(future)  # type: ignore[arg-type]
         future.add_done_callback(self._done)
         return future
@@ -92,6 +106,7 @@ class LogFolder:
 
     def fail(self, error: OSError, doing: str) -> StorageFailure:
         """Takes the folder offline and returns what to raise."""
+        self._is_broken = True
         if self.failure is None:
             message = f"log dir {self.path} is offline: {doing}: {error}"
             self.failure = StorageFailure(message)

@@ -6,10 +6,10 @@ import asyncio
 import logging
 import random
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from ottla.kernel.clock import Clock
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import File, FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -23,7 +23,7 @@ from ottla.records.batch import (
 )
 from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
-from ottla.storage.errors import StorageFailure
+from ottla.storage.errors import CorruptFile, StorageFailure
 from ottla.storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     OFFSET_INDEX_SUFFIX,
@@ -33,8 +33,9 @@ from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import BatchMetadata, ProducerState
-from ottla.storage.recovery import load_producers, open_active
+from ottla.storage.recovery import load_producers
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
+from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.timestamp_search import (
     TimestampOffset,
@@ -50,7 +51,6 @@ T = TypeVar("T")
 
 _patch_offset = struct.Struct(">q").pack_into
 _patch_epoch = struct.Struct(">i").pack_into
-_batch_length = struct.Struct(">i")
 _LEADER_EPOCH_AT = 12
 _NO_ROLL = 1 << 63
 
@@ -68,12 +68,12 @@ class PendingWrite:
     loop, in the order of `prepare`, and touches nothing but the file; then `Log.commit` lets it
     be seen. If it fails, the log dir is offline and the batch was never there."""
 
-    __slots__ = ("_buffer", "_log", "_position", "appended", "file")
+    __slots__ = ("_buffer", "_clock", "_position", "appended", "file")
 
     def __init__(
-        self, log: Log, file: File, position: int, buffer: memoryview, appended: Appended
+        self, clock: Clock, file: File, position: int, buffer: memoryview, appended: Appended
     ) -> None:
-        self._log = log
+        self._clock = clock
         self.file = file
         self._position = position
         self._buffer = buffer
@@ -81,15 +81,11 @@ class PendingWrite:
 
     def write(self) -> float:
         """Returns the seconds it took. For `LogFolder.submit_write`."""
-        log = self._log
-        clock = log.folder.clock
+        clock = self._clock
         started_s = clock.monotonic_s()
-        if log.is_torn:
-            raise OSError(f"an earlier write to {self.file.path} failed")
         try:
             self.file.write_at(self._position, (self._buffer,))
         except OSError:
-            log.is_torn = True
             _cut_back(self.file, self._position)
             raise
         return clock.monotonic_s() - started_s
@@ -133,13 +129,9 @@ class Log:
         self.producer_state = producer_state
         self.snapshots = snapshots
         self.last_flush_ms = folder.clock.now_ms()
-        self.is_torn = False
         self.is_deleted = False
-        self._rng = rng
         self._clock = folder.clock
-        self._closed = segments
-        self._base_offsets = [segment.base_offset for segment in segments]
-        self._active = active
+        self._segments = Segments(folder, path, segments, active, rng)
         self._next_offset = log_end_offset
         """The end with what is prepared but not committed."""
         self._is_flush_queued = False
@@ -159,7 +151,7 @@ class Log:
 
     def _set_roll_limits(self) -> None:
         """What an append compares with, computed once a segment."""
-        active = self._active
+        active = self._segments.active
         config = self._config
         self._roll_bytes = config.segment_bytes
         self._roll_offset = active.base_offset + RELATIVE_OFFSET_MAX
@@ -235,7 +227,7 @@ class Log:
             header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
         )
         appended = Appended(base_offset, last_offset, log_append_time_ms, False)
-        pending = PendingWrite(self, active.file, active.size_bytes, buffer, appended)
+        pending = PendingWrite(self._clock, active.file, active.size_bytes, buffer, appended)
         self._note(header, base_offset, last_offset, size_bytes, has_producer)
         return pending
 
@@ -277,11 +269,15 @@ class Log:
     def _append_run(self, buffer: memoryview, headers: list[BatchHeader]) -> None:
         """Writes neighbouring batches that fit into one segment."""
         first = headers[0]
-        active = self._active
+        active = self._segments.active
         if self._must_roll(first, len(buffer)) and active.size_bytes:
             active = self.roll()
         if headers[-1].last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
-            active = self._restart_active(first.base_offset)
+            base_offset = first.base_offset
+            replace = self._segments.replace_empty
+            self._remove_later(self._guard("rolling", lambda: replace(base_offset, self._config)))
+            self._set_roll_limits()
+            active = self._segments.active
         position = active.size_bytes
         try:
             active.file.write_at(position, (buffer,))
@@ -311,7 +307,7 @@ class Log:
         """Makes room: the right epoch in the cache, the right segment at the end."""
         if self.folder.failure is not None:
             raise StorageFailure(str(self.folder.failure))
-        active = self._active
+        active = self._segments.active
         if (
             active.size_bytes + size_bytes > self._roll_bytes
             or header.max_timestamp > self._roll_timestamp
@@ -332,7 +328,7 @@ class Log:
 
     def _must_roll(self, header: BatchHeader, size_bytes: int) -> bool:
         return (
-            self._active.size_bytes + size_bytes > self._roll_bytes
+            self._segments.active.size_bytes + size_bytes > self._roll_bytes
             or header.max_timestamp > self._roll_timestamp
             or header.last_offset > self._roll_offset
             or self._clock.now_ms() > self._roll_now_ms
@@ -347,54 +343,28 @@ class Log:
         has_producer: bool,
     ) -> None:
         """Takes in a batch that is written at the end of the active segment, or will be."""
-        active = self._active
+        active = self._segments.active
         was_empty = active.size_bytes == 0
-        is_index_due = active.note_append(
+        is_indexed = active.note_append(
             base_offset, last_offset, header.max_timestamp, size_bytes, self._index_interval_bytes
         )
         if has_producer:
             self.producer_state.update(header, base_offset)
         self._next_offset = last_offset + 1
-        if was_empty or is_index_due:
+        if was_empty or is_indexed:
             self._set_roll_limits()
-        if is_index_due:
+        if is_indexed and active.is_index_due and not self.folder.is_slow:
             self._guard("writing the index of", active.write_indexes)
 
     def roll(self) -> ActiveSegment:
         """Closes the active segment and begins a new one at the log's end. The old one is synced
         off the loop; then the recovery point advances."""
-        old = self._active
         base_offset = self._next_offset
-        assert old.size_bytes, "an empty segment is not rolled"
-        self._guard("closing a segment of", old.finish_indexes)
-        new = self._guard("rolling", lambda: self._create_active(base_offset))
-        self._closed.append(old.sealed())
-        self._base_offsets.append(old.base_offset)
-        self._active = new
+        old = self._guard("rolling", lambda: self._segments.roll(base_offset, self._config))
         self._set_roll_limits()
         self._take_snapshot(base_offset)
         self._advance_recovery_point_after(base_offset, self._sync_closed, old)
-        return new
-
-    def _create_active(self, base_offset: int) -> ActiveSegment:
-        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
-        return ActiveSegment.create(
-            self.folder,
-            self.path,
-            base_offset,
-            created_ms=self._clock.now_ms(),
-            roll_jitter_ms=self._rng.randrange(jitter_ms) if jitter_ms > 0 else 0,
-        )
-
-    def _restart_active(self, base_offset: int) -> ActiveSegment:
-        """An empty active segment whose base offset is too far below what comes (a follower of a
-        compacted log)."""
-        empty = self._active
-        assert empty.size_bytes == 0, "only an empty segment is replaced"
-        self._remove_later(self._guard("replacing a segment of", empty.mark_deleted))
-        self._active = self._guard("rolling", lambda: self._create_active(base_offset))
-        self._set_roll_limits()
-        return self._active
+        return self._segments.active
 
     # Reading
 
@@ -414,85 +384,45 @@ class Log:
             )
         if offset >= max_offset:
             return None
-        active = self._active
-        number = len(self._closed)
-        if offset < active.base_offset:
-            number = max(0, bisect_right(self._base_offsets, offset) - 1)
         try:
-            while True:
-                segment = self._closed[number] if number < len(self._closed) else active
-                if segment.base_offset >= max_offset:
-                    return None
-                position = segment.locate(offset)
-                if position is not None:
-                    break
-                if segment is active:
-                    return None
-                number += 1
-            if isinstance(position, Cold):
-                return position
-            return self._slice(segment, number, position, max_bytes, max_offset, at_least_one)
+            return self._segments.read(
+                offset, max_bytes, max_offset, self._next_offset, at_least_one
+            )
         except OSError as error:
             raise self.folder.fail(error, f"reading {self.path}") from error
 
-    def _slice(
-        self,
-        segment: Segment,
-        number: int,
-        position: int,
-        max_bytes: int,
-        max_offset: int,
-        at_least_one: bool,
-    ) -> FileSlice | Cold | None:
-        end = segment.size_bytes
-        if max_offset < self._next_offset:
-            is_last = number >= len(self._closed) - 1
-            following = self._active.base_offset if is_last else self._base_offsets[number + 1]
-            if segment is self._active or max_offset < following:
-                limit = segment.locate(max_offset)
-                if isinstance(limit, Cold):
-                    return limit
-                if limit is not None:
-                    end = limit
-        file = segment.open()
-        length = end - position
-        if length > max_bytes:
-            if at_least_one:
-                if not file.is_cached(position, LOG_OVERHEAD_BYTES):
-                    return Cold(file, position, LOG_OVERHEAD_BYTES)
-                (batch_length,) = _batch_length.unpack(file.read_at(position + 8, 4))
-                length = min(length, max(max_bytes, batch_length + LOG_OVERHEAD_BYTES))
-            else:
-                length = max_bytes
-        return FileSlice(file, position, length) if length > 0 else None
-
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than the timestamp. Looks off the loop."""
-        self.folder.check_online()
-        return await self.folder.workers.submit(
+        return await self._search(
             find_timestamp,
-            list(self._closed),
-            view_active(self._active, self._committed_bytes(), timestamp),
+            list(self._segments.closed),
+            view_active(self._segments.active, self._committed_bytes(), timestamp),
             timestamp,
             self.log_start_offset,
         )
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp. Looks off the loop."""
-        self.folder.check_online()
-        return await self.folder.workers.submit(
+        return await self._search(
             find_max_timestamp,
-            list(self._closed),
-            view_active(self._active, self._committed_bytes(), None),
+            list(self._segments.closed),
+            view_active(self._segments.active, self._committed_bytes(), None),
             self.log_start_offset,
         )
 
+    async def _search(
+        self, search: Callable[P, TimestampOffset | None], *args: P.args, **kwargs: P.kwargs
+    ) -> TimestampOffset | None:
+        self.folder.check_online()
+        try:
+            return await self.folder.workers.submit(search, *args, **kwargs)
+        except OSError as error:
+            raise self.folder.fail(error, f"searching {self.path}") from error
+        except CorruptFile as error:
+            raise CorruptRecord(str(error)) from error
+
     def _committed_bytes(self) -> int:
-        """Of the active segment, what is in the file."""
-        if self.log_end_offset == self._next_offset:
-            return self._active.size_bytes
-        position = self._active.locate(self.log_end_offset, may_wait=True)
-        return position if isinstance(position, int) else self._active.size_bytes
+        return self._segments.committed_bytes(self.log_end_offset, self._next_offset)
 
     # Leader epochs
 
@@ -526,7 +456,7 @@ class Log:
         self.folder.check_online()
         self._is_flush_queued = True
         return self._advance_recovery_point_after(
-            self._next_offset, self._sync_active, self._active
+            self._next_offset, self._sync_active, self._segments.active
         )
 
     def _sync_active(self, active: ActiveSegment) -> None:
@@ -590,9 +520,8 @@ class Log:
 
     def delete_segments(self, count: int) -> None:
         """Removes the oldest closed segments, after `file.delete.delay.ms`."""
-        gone, self._closed = self._closed[:count], self._closed[count:]
-        del self._base_offsets[:count]
-        self.advance_log_start_offset(self.segments[0].base_offset)
+        gone = self._segments.drop_oldest(count)
+        self.advance_log_start_offset(self._segments.first_base_offset)
         self._discard(gone)
 
     def truncate_to(self, offset: int) -> bool:
@@ -606,11 +535,12 @@ class Log:
             if self.leader_epochs.truncate_from_end(self.log_end_offset):
                 self._write_leader_epochs()
             return False
-        if offset < self.segments[0].base_offset:
+        if offset < self._segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         logger.info("truncating %s from %d to %d", self.path, self.log_end_offset, offset)
-        self._guard("truncating", lambda: self._truncate_segments(offset))
+        gone = self._guard("truncating", lambda: self._segments.truncate(offset, self._config))
+        self._discard(gone)
         self._set_end(offset)
         if self.leader_epochs.truncate_from_end(offset):
             self._write_leader_epochs()
@@ -618,27 +548,15 @@ class Log:
         self._guard("truncating", lambda: self._reload_producers(offset))
         return True
 
-    def _truncate_segments(self, offset: int) -> None:
-        gone: list[Segment] = []
-        while self._active.base_offset > offset:
-            gone.append(self._active)
-            closed = self._closed.pop()
-            self._base_offsets.pop()
-            self._active = open_active(closed, self._config, self._clock.now_ms())
-        self._active.truncate(offset)
-        self._discard(gone)
-
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops every record; the next one will have this offset."""
         self.folder.check_online()
         logger.info("dropping all of %s to start at %d", self.path, offset)
-        gone = self.segments
-        self._closed = []
-        self._base_offsets = []
+        drop = self._segments.drop_all
+        paths = self._guard("truncating", lambda: drop(offset, self._config))
+        self._remove_later(paths)
         for snapshot_offset in list(self.snapshots.offsets):
             self._remove_snapshot(snapshot_offset)
-        self._discard(gone)
-        self._active = self._guard("truncating", lambda: self._create_active(offset))
         self._set_end(offset)
         self.log_start_offset = offset
         self.leader_epochs.clear()
@@ -684,20 +602,20 @@ class Log:
     @property
     def segments(self) -> list[Segment]:
         """Oldest first, the active one last."""
-        return [*self._closed, self._active]
+        return self._segments.all()
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._closed) + self._active.size_bytes
+        return self._segments.size_bytes
 
     def close(self) -> None:
         """Begins the last flush of a clean stop; `LogFolder.drain` waits for it."""
         if self.is_deleted or self.folder.failure is not None:
             return
-        self._guard("closing", self._active.finish_indexes)
+        self._guard("closing", self._segments.active.finish_indexes)
         if self.snapshots.latest_offset != self.log_end_offset and self.log_end_offset > 0:
             self._take_snapshot(self.log_end_offset)
-        active = self._active
+        active = self._segments.active
         if self.recovery_point < self.log_end_offset or not active.is_index_synced:
             # The next start believes the indexes of the last segment too.
             self._advance_recovery_point_after(self.log_end_offset, self._sync_closed, active)

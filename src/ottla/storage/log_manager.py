@@ -11,7 +11,8 @@ from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import Disk, Lock
-from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
 from ottla.kernel.workers import Workers
 from ottla.storage.checkpoint import format_offsets, read_offsets
 from ottla.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
@@ -271,7 +272,12 @@ class LogManager:
         """For a new log, and for one from before topics had ids."""
         if log.topic_id == topic_id:
             return
-        assert log.topic_id is None, f"{log.path} belongs to another topic"
+        if log.topic_id is not None:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID,
+                f"{log.path} belongs to an earlier topic of that name, "
+                f"{topic_id_text(log.topic_id)}",
+            )
         log.topic_id = topic_id
         log.folder.submit(
             self._disk.replace_file,

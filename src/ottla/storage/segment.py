@@ -205,30 +205,34 @@ class ActiveSegment(Segment):
         size_bytes: int,
         index_interval_bytes: int,
     ) -> bool:
-        """Takes in a batch that was written at the end. True when the indexes have grown enough
-        to be written."""
+        """Takes in a batch that was written at the end. True when the indexes have grown."""
         position = self.size_bytes
         if position == 0:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.largest_timestamp:
             self.largest_timestamp = max_timestamp
             self.largest_offset = last_offset
-        is_due = False
+        is_indexed = False
         if self._bytes_since_index_entry > index_interval_bytes:
-            index = self.offset_index
-            index.append(last_offset - self.base_offset, position)
+            self.offset_index.append(last_offset - self.base_offset, position)
             self.time_index.maybe_append(
                 self.largest_timestamp, self.largest_offset - self.base_offset
             )
             self._bytes_since_index_entry = 0
-            is_due = len(index.entries) - index.written_bytes >= _INDEX_WRITE_BYTES
+            is_indexed = True
         self._bytes_since_index_entry += size_bytes
         if len(self._recent) >= _RECENT_BATCH_COUNT:
             self._older = self._recent
             self._recent = {}
         self._recent[base_offset] = position
         self.size_bytes = position + size_bytes
-        return is_due
+        return is_indexed
+
+    @property
+    def is_index_due(self) -> bool:
+        """Whether enough entries have come together to be written."""
+        index = self.offset_index
+        return len(index.entries) - index.written_bytes >= _INDEX_WRITE_BYTES
 
     def locate(self, offset: int, *, may_wait: bool = False) -> int | Cold | None:
         position = self._recent.get(offset)

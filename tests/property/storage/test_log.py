@@ -96,6 +96,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0005, 0.01, 70]))
     def wait(self, seconds: float) -> None:
         self.pass_time(seconds)
+        # The manager may have applied retention.
+        assert self.log.log_start_offset >= self.start_offset
+        self.start_offset = self.log.log_start_offset
 
     @rule()
     def stop_and_start(self) -> None:

@@ -1,0 +1,158 @@
+"""The segments of one log, in a row."""
+
+from __future__ import annotations
+
+import random
+import struct
+from bisect import bisect_right
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.disk import FileSlice
+from ottla.records.batch import LENGTH_AT, LOG_OVERHEAD_BYTES
+from ottla.storage.batch_scan import Cold
+from ottla.storage.folder import LogFolder
+from ottla.storage.recovery import open_active
+from ottla.storage.segment import ActiveSegment, Segment
+
+_batch_length = struct.Struct(">i")
+
+
+class Segments:
+    """Owned by one log. Closed ones, oldest first, and the active one, which is always there.
+    Every method may raise `OSError`."""
+
+    def __init__(
+        self,
+        folder: LogFolder,
+        partition_path: str,
+        closed: list[Segment],
+        active: ActiveSegment,
+        rng: random.Random,
+    ) -> None:
+        self._folder = folder
+        self._partition_path = partition_path
+        self._rng = rng
+        self.closed = closed
+        self.active = active
+        self._base_offsets = [segment.base_offset for segment in closed]
+
+    def all(self) -> list[Segment]:
+        return [*self.closed, self.active]
+
+    @property
+    def first_base_offset(self) -> int:
+        return self._base_offsets[0] if self._base_offsets else self.active.base_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.closed) + self.active.size_bytes
+
+    def read(
+        self, offset: int, max_bytes: int, max_offset: int, end_offset: int, at_least_one: bool
+    ) -> FileSlice | Cold | None:
+        """See `Log.read`. `end_offset` is where the last segment ends."""
+        closed = self.closed
+        number = len(closed)
+        if offset < self.active.base_offset:
+            number = max(0, bisect_right(self._base_offsets, offset) - 1)
+        while True:
+            segment = closed[number] if number < len(closed) else self.active
+            if segment.base_offset >= max_offset:
+                return None
+            position = segment.locate(offset)
+            if position is not None:
+                break
+            if segment is self.active:
+                return None
+            number += 1  # A compaction has left nothing between the offset and the next segment.
+        if isinstance(position, Cold):
+            return position
+        end = segment.size_bytes
+        if max_offset < (self._base_offset_after(number) if number < len(closed) else end_offset):
+            limit = segment.locate(max_offset)
+            if isinstance(limit, Cold):
+                return limit
+            if limit is not None:
+                end = limit
+        return _slice(segment, position, end, max_bytes, at_least_one)
+
+    def _base_offset_after(self, number: int) -> int:
+        if number + 1 < len(self._base_offsets):
+            return self._base_offsets[number + 1]
+        return self.active.base_offset
+
+    def roll(self, base_offset: int, config: TopicConfig) -> ActiveSegment:
+        """Closes the active one, and begins another. Returns the one that was closed."""
+        old = self.active
+        assert old.size_bytes, "an empty segment is not rolled"
+        old.finish_indexes()
+        self.active = self._create(base_offset, config)
+        self.closed.append(old.sealed())
+        self._base_offsets.append(old.base_offset)
+        return old
+
+    def replace_empty(self, base_offset: int, config: TopicConfig) -> list[str]:
+        """An empty active segment begins too far below what comes (a follower of a compacted
+        log): another takes its place. Returns the files that are to be removed."""
+        assert self.active.size_bytes == 0, "only an empty segment is replaced"
+        paths = self.active.mark_deleted()
+        self.active = self._create(base_offset, config)
+        return paths
+
+    def drop_oldest(self, count: int) -> list[Segment]:
+        gone, self.closed = self.closed[:count], self.closed[count:]
+        del self._base_offsets[:count]
+        return gone
+
+    def drop_all(self, base_offset: int, config: TopicConfig) -> list[str]:
+        """Begins anew with one empty segment. Returns the files that are to be removed."""
+        gone = self.all()
+        paths = [path for segment in gone for path in segment.mark_deleted()]
+        self.closed = []
+        self._base_offsets = []
+        self.active = self._create(base_offset, config)
+        return paths
+
+    def truncate(self, offset: int, config: TopicConfig) -> list[Segment]:
+        """Cuts everything at or above the offset. Returns the segments that are gone whole."""
+        gone: list[Segment] = []
+        while self.active.base_offset > offset:
+            gone.append(self.active)
+            self._base_offsets.pop()
+            self.active = open_active(self.closed.pop(), config, self._folder.clock.now_ms())
+        self.active.truncate(offset)
+        self.active.is_entry_synced = False
+        return gone
+
+    def committed_bytes(self, log_end_offset: int, end_offset: int) -> int:
+        """Of the active one, what is in its file when an append is pending."""
+        if log_end_offset == end_offset:
+            return self.active.size_bytes
+        position = self.active.locate(log_end_offset, may_wait=True)
+        return position if isinstance(position, int) else self.active.size_bytes
+
+    def _create(self, base_offset: int, config: TopicConfig) -> ActiveSegment:
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        return ActiveSegment.create(
+            self._folder,
+            self._partition_path,
+            base_offset,
+            created_ms=self._folder.clock.now_ms(),
+            roll_jitter_ms=self._rng.randrange(jitter_ms) if jitter_ms > 0 else 0,
+        )
+
+
+def _slice(
+    segment: Segment, position: int, end: int, max_bytes: int, at_least_one: bool
+) -> FileSlice | Cold | None:
+    file = segment.open()
+    length = end - position
+    if length > max_bytes:
+        if at_least_one:
+            if not file.is_cached(position, LOG_OVERHEAD_BYTES):
+                return Cold(file, position, LOG_OVERHEAD_BYTES)
+            (batch_length,) = _batch_length.unpack(file.read_at(position + LENGTH_AT, 4))
+            length = min(length, max(max_bytes, batch_length + LOG_OVERHEAD_BYTES))
+        else:
+            length = max_bytes
+    return FileSlice(file, position, length) if length > 0 else None
