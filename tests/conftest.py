@@ -77,7 +77,11 @@ def make_broker(
         return process
 
     yield make
-    verdict = request.config.stash[_VERDICT]
+    _stop_all(processes, request.config)
+
+
+def _stop_all(processes: list[OttlaProcess], config: pytest.Config) -> None:
+    """Their files are read at the end of the run."""
     errors: list[Exception] = []
     for process in processes:
         if not process.is_running:
@@ -87,7 +91,7 @@ def make_broker(
         except Exception as error:
             errors.append(error)
         else:
-            verdict.data_dirs.append(process.data_dir)
+            config.stash[_VERDICT].data_dirs.append(process.data_dir)
     if errors:
         raise ExceptionGroup("brokers that did not stop cleanly", errors)
 
@@ -96,6 +100,18 @@ def make_broker(
 def broker(make_broker: MakeBroker) -> OttlaProcess:
     """A broker with default settings, an empty data dir, and a port that the system picked."""
     return make_broker()
+
+
+@pytest.fixture(scope="session")
+def shared_broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OttlaProcess]:
+    """One broker with default settings for all tests that only need some broker, and name their
+    topics so that no other test has the same."""
+    process = OttlaProcess(tmp_path_factory.mktemp("shared-broker"))
+    process.start()
+    yield process
+    _stop_all([process], request.config)
 
 
 @pytest.fixture(scope="session")

@@ -303,6 +303,7 @@ class Broker:
                     topic.id,
                     config,
                     leader_epoch=partition.leader_epoch,
+                    replicas=tuple(BrokerId(replica) for replica in partition.replicas),
                     isr=tuple(BrokerId(replica) for replica in partition.isr),
                 )
 

@@ -160,7 +160,7 @@ def validate_produced(
         raise _too_large(size, policy)
     if _crc(batch[ATTRIBUTES_AT:]) != crc:
         raise CorruptRecord("the CRC of the record batch is wrong")
-    room_bytes = DECOMPRESSED_BYTES_MAX if attributes & COMPRESSION_MASK else size
+    room_bytes = DECOMPRESSED_BYTES_MAX if attributes & COMPRESSION_MASK else size - HEADER_BYTES
     if not 0 < record_count <= room_bytes // RECORD_BYTES_MIN or (
         last_offset_delta != record_count - 1
     ):

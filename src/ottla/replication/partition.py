@@ -59,6 +59,7 @@ class Partition:
         log: Log,
         *,
         leader_epoch: int,
+        replicas: tuple[BrokerId, ...],
         isr: tuple[BrokerId, ...],
         clock: Clock,
         workers: Workers,
@@ -67,6 +68,7 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = leader_epoch
+        self.replicas = replicas
         self.isr = isr
         self.high_watermark = log.log_end_offset
         self.watchers: dict[Watcher, None] = {}
@@ -85,6 +87,8 @@ class Partition:
 
     def config_changed(self) -> None:
         self._policy = policy = ProducePolicy.of(self.log.config)
+        # A topic with fewer replicas than that is never more in sync than with all of them.
+        self.min_insync_replicas = min(self.log.config.min_insync_replicas, len(self.replicas))
         # Work of milliseconds for a large batch, where records are looked into or compressed.
         self._validates_off_loop = not policy.is_plain and (
             policy.target_compression is not None
@@ -97,11 +101,11 @@ class Partition:
     ) -> Appended | asyncio.Future[Appended]:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
         reused once this returned."""
-        if acks == ACKS_ALL and len(self.isr) < self.log.config.min_insync_replicas:
+        if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
-                f"min.insync.replicas asks for {self.log.config.min_insync_replicas}",
+                f"min.insync.replicas asks for {self.min_insync_replicas}",
             )
         if self._queue or self._validates_off_loop or self.log.folder.is_slow:
             return self._append_in_turn(records, produce_version)

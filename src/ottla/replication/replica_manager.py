@@ -51,6 +51,7 @@ class ReplicaManager:
         config: TopicConfig,
         *,
         leader_epoch: int,
+        replicas: tuple[BrokerId, ...],
         isr: tuple[BrokerId, ...],
     ) -> Partition:
         """Opens the partition's log, or makes it, and serves it from now on."""
@@ -63,6 +64,7 @@ class ReplicaManager:
             topic_id,
             log,
             leader_epoch=leader_epoch,
+            replicas=replicas,
             isr=isr,
             clock=self._clock,
             workers=self._workers,

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
 from ottla.records.errors import RecordsRejected
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
@@ -59,7 +60,7 @@ def handle(
                 partition = services.replicas.partition(name, data.index)
                 appended = partition.append(_records(data), acks=acks, produce_version=version)
             except KafkaError as error:
-                _set_error(services, answer, error)
+                _set_error(answer, error)
                 continue
             if isinstance(appended, Appended):
                 _set_appended(answer, partition, appended)
@@ -67,7 +68,7 @@ def handle(
                 later.append((answer, partition, appended))
     response = ProduceResponse(responses=responses)
     if later:
-        return _answer_later(services, response, later, acks)
+        return _answer_later(response, later, acks)
     if acks == ACKS_NONE:
         _check_unacknowledged(response)
         return None
@@ -75,13 +76,18 @@ def handle(
 
 
 def _records(data: PartitionProduceData) -> memoryview:
-    if not data.records:
+    records = data.records
+    if not records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch for the partition")
-    return data.records
+    if len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG:
+        # Nobody could end the transaction: it would hold back readers of committed records.
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker has no transactions yet"
+        )
+    return records
 
 
 async def _answer_later(
-    services: Services,
     response: ProduceResponse,
     later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]],
     acks: int,
@@ -90,7 +96,7 @@ async def _answer_later(
         try:
             _set_appended(answer, partition, await future)
         except KafkaError as error:
-            _set_error(services, answer, error)
+            _set_error(answer, error)
     if acks == ACKS_NONE:
         _check_unacknowledged(response)
         return None
@@ -117,7 +123,7 @@ def _set_appended(
     answer.log_start_offset = partition.log.log_start_offset
 
 
-def _set_error(services: Services, answer: PartitionProduceResponse, error: KafkaError) -> None:
+def _set_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.error_message = error.message
     answer.base_offset = -1

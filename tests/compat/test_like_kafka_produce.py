@@ -1,0 +1,370 @@
+"""Produce and InitProducerId: Ottla and Apache Kafka answer alike."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicId
+from ottla.records.batch import CRC_AT, HEADER_BYTES, LENGTH_AT, compute_crc
+from ottla.records.builder import build_batch
+from ottla.records.compression import Compression
+from ottla.records.record import Record
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.support.ottla_process import OttlaProcess
+from tests.support.raw_client import as_dict
+from tests.support.side_by_side import NOW_MS, Both, Subject, a_batch, assert_alike
+
+DAY_MS = 24 * 3_600_000
+
+
+def with_crc(batch: bytearray) -> bytearray:
+    struct.pack_into(">I", batch, CRC_AT, compute_crc(batch))
+    return batch
+
+
+def patched(batch: bytearray, at: int, form: str, value: int) -> bytearray:
+    """One field of the header changed, the CRC made right again."""
+    struct.pack_into(form, batch, at, value)
+    return with_crc(batch)
+
+
+def broken_crc() -> bytearray:
+    batch = a_batch(b"v")
+    batch[-1] ^= 1
+    return batch
+
+
+def old_message(magic: int) -> bytes:
+    """A message of the formats that Kafka had before 0.11."""
+    body = struct.pack(">bb", magic, 0) + (struct.pack(">q", NOW_MS) if magic else b"")
+    body += struct.pack(">i", -1) + struct.pack(">i", 1) + b"v"
+    return struct.pack(">qiI", 0, len(body) + 4, 0) + body
+
+
+SENT: dict[str, Callable[[], bytes | bytearray | None]] = {
+    "sound": lambda: a_batch(b"v"),
+    "three records": lambda: a_batch(b"a", b"b", b"c"),
+    "null": lambda: None,
+    "empty": lambda: b"",
+    "a few bytes": lambda: b"12345",
+    "broken crc": broken_crc,
+    "magic 0": lambda: old_message(0),
+    "magic 1": lambda: old_message(1),
+    "magic 3": lambda: patched(a_batch(b"v"), 16, ">b", 3),
+    "two batches": lambda: a_batch(b"a") + a_batch(b"b"),
+    "base offset 5": lambda: patched(a_batch(b"v"), 0, ">q", 5),
+    "negative base offset": lambda: patched(a_batch(b"v"), 0, ">q", -1),
+    "length too small": lambda: patched(a_batch(b"v"), LENGTH_AT, ">i", 10),
+    "length too large": lambda: patched(a_batch(b"v"), LENGTH_AT, ">i", 1000),
+    "no records": lambda: patched(a_batch(b"v")[:HEADER_BYTES], LENGTH_AT, ">i", HEADER_BYTES - 12),
+    "count zero": lambda: patched(a_batch(b"v"), 57, ">i", 0),
+    "count negative": lambda: patched(a_batch(b"v"), 57, ">i", -1),
+    "count too large": lambda: patched(a_batch(b"v"), 57, ">i", 2),
+    "last offset delta too large": lambda: patched(a_batch(b"v"), 23, ">i", 7),
+    "unknown compression": lambda: patched(a_batch(b"v"), 21, ">h", 5),
+    "control": lambda: patched(a_batch(b"v"), 21, ">h", 0x20),
+    "transactional without producer": lambda: patched(a_batch(b"v"), 21, ">h", 0x10),
+    "log append time": lambda: patched(a_batch(b"v"), 21, ">h", 0x08),
+    "too new": lambda: a_batch(b"v", timestamp=NOW_MS + 2 * DAY_MS),
+    "very old": lambda: a_batch(b"v", timestamp=0),
+    "without timestamp": lambda: a_batch(b"v", timestamp=-1),
+    "negative timestamp": lambda: a_batch(b"v", timestamp=-5),
+    "too large": lambda: a_batch(b"v" * 1_048_588),
+    "as large as may be": lambda: a_batch(b"v" * (1_048_588 - HEADER_BYTES - 15)),
+    "producer id without sequence": lambda: a_batch(b"v", producer_id=5, producer_epoch=0),
+    "producer id without epoch": lambda: a_batch(b"v", producer_id=5, base_sequence=0),
+    "sequence begins anywhere": lambda: a_batch(
+        b"v", producer_id=5, producer_epoch=0, base_sequence=7
+    ),
+    **{
+        compression.name.lower(): lambda c=compression: a_batch(b"v" * 1000, compression=c)  # type: ignore[misc]
+        for compression in Compression
+    },
+}
+
+# Where Ottla means to differ: how it answers, and why.
+DIFFERS = {
+    # Kafka never answers at all (the request dies in it), and the client waits for its time-out.
+    "null": ErrorCode.INVALID_RECORD,
+    # Kafka: UNKNOWN_SERVER_ERROR, which says nothing.
+    "unknown compression": ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    # Kafka takes it, and from then on knows the producer with an epoch that no producer has.
+    "producer id without epoch": ErrorCode.INVALID_RECORD,
+}
+
+
+def answered(answer: Any) -> Any:
+    """Kafka tells the log's start with some errors. Clients read it with UNKNOWN_PRODUCER_ID
+    only, which neither broker sends any more."""
+    found = as_dict(answer)
+    if found["error_code"]:
+        del found["log_start_offset"]
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in SENT if name not in DIFFERS])
+def test_what_is_sent(both: Both, topic: str, name: str) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        answer = subject.produce(topic, SENT[name]())
+        end = subject.fetch(topic).responses[0].partitions[0].high_watermark
+        return {"answer": answered(answer), "end": end}
+
+    assert_alike(both, scenario)
+
+
+@pytest.mark.parametrize("name", DIFFERS)
+def test_what_is_answered_otherwise(shared_broker: OttlaProcess, topic: str, name: str) -> None:
+    subject = Subject("Ottla", shared_broker.bootstrap)
+    subject.create(topic)
+    assert subject.produce(topic, SENT[name]()).error_code == DIFFERS[name]
+    assert subject.fetch(topic).responses[0].partitions[0].high_watermark == 0
+    subject.close()
+
+
+@pytest.mark.parametrize("version", ProduceRequest.VERSIONS)
+def test_every_version(both: Both, topic: str, version: int) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        return [
+            answered(subject.produce(topic, a_batch(b"v"), version=version)),
+            answered(subject.produce(topic, broken_crc(), version=version)),
+            answered(subject.produce(topic, a_batch(b"v"), partition=7, version=version)),
+            answered(
+                subject.produce(topic, a_batch(b"v", compression=Compression.ZSTD), version=version)
+            ),
+        ]
+
+    assert_alike(both, scenario)
+
+
+def test_unknown_topics(both: Both, topic: str) -> None:
+    def scenario(subject: Subject) -> Any:
+        by_name = subject.produce(topic, a_batch(b"v"), version=12)
+        bad_name = subject.produce("what is this", a_batch(b"v"), version=12)
+        subject.topic_ids[topic] = TopicId(bytes(range(16)))
+        by_id = subject.produce(topic, a_batch(b"v"), version=13)
+        return [answered(answer) for answer in (by_name, bad_name, by_id)]
+
+    assert_alike(both, scenario)
+
+
+@pytest.mark.parametrize("acks", [-2, -1, 1, 2])
+def test_acks(both: Both, topic: str, acks: int) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        return answered(subject.produce(topic, a_batch(b"v"), acks=acks))
+
+    assert_alike(both, scenario)
+
+
+def test_acks_all_with_too_few_replicas(both: Both, topic: str) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, min_insync_replicas="2")
+        return [answered(subject.produce(topic, a_batch(b"v"), acks=acks)) for acks in (-1, 1)]
+
+    assert_alike(both, scenario)
+
+
+def test_acks_none(both: Both, topic: str) -> None:
+    """No answer when it went well, a closed connection when it did not."""
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        request = ProduceRequest(
+            acks=0,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(
+                    name=topic,
+                    partition_data=[
+                        PartitionProduceData(index=0, records=memoryview(bytes(a_batch(b"v"))))
+                    ],
+                )
+            ],
+        )
+        subject.client.tell(request, 9)
+        # Requests of one connection are handled in their order.
+        end = subject.fetch(topic).responses[0].partitions[0].high_watermark
+        request.topic_data[0].partition_data[0].index = 9
+        subject.client.tell(request, 9)
+        is_closed = subject.client.is_closed_by_broker()
+        subject.reconnect()
+        return {"end": end, "is_closed": is_closed}
+
+    assert assert_alike(both, scenario) == {"end": 1, "is_closed": True}
+
+
+def test_several_partitions_in_one_request(both: Both, topic: str) -> None:
+    """Each has its own answer: one that fails leaves the others alone."""
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, 3)
+        batches = [a_batch(b"0"), broken_crc(), a_batch(b"2"), a_batch(b"3")]
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(
+                    name=topic,
+                    partition_data=[
+                        PartitionProduceData(index=index, records=memoryview(bytes(batch)))
+                        for index, batch in enumerate(batches)
+                    ],
+                )
+            ],
+        )
+        answers = subject.ask(request, 9).responses[0].partition_responses
+        # Kafka has them in any order.
+        return [answered(answer) for answer in sorted(answers, key=lambda one: one.index)]
+
+    assert_alike(both, scenario)
+
+
+def idempotent(sequence: int, *values: bytes, producer_id: int = 1000, epoch: int = 0) -> bytearray:
+    return a_batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+
+def test_sequences(both: Both, topic: str) -> None:
+    """Duplicates get the first answer again, gaps and old epochs are refused."""
+    batches = [
+        idempotent(0, b"a", b"b"),
+        idempotent(0, b"a", b"b"),  # again
+        idempotent(3, b"d"),  # a gap
+        idempotent(1, b"b"),  # part of an earlier one
+        idempotent(2, b"c"),
+        idempotent(0, b"a", b"b"),  # still known
+        *(idempotent(sequence, b"x") for sequence in range(3, 8)),
+        idempotent(0, b"a", b"b"),  # more than five ago
+        idempotent(2, b"c"),
+        idempotent(7, b"x"),
+        idempotent(1, b"e", epoch=1),  # a new epoch begins at 0
+        idempotent(0, b"e", epoch=1),
+        idempotent(8, b"x", epoch=0),  # an old epoch
+        idempotent(1, b"f", epoch=1),
+        idempotent(5, b"g", producer_id=1001),  # an unknown producer
+        idempotent(6, b"g", producer_id=1001),
+        idempotent(9, b"g", producer_id=1001),
+    ]
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        return [answered(subject.produce(topic, batch)) for batch in batches]
+
+    assert_alike(both, scenario)
+
+
+def test_sequences_wrap(both: Both, topic: str) -> None:
+    last = (1 << 31) - 1
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        batches = [
+            idempotent(last - 1, b"a", b"b", b"c"),
+            idempotent(0, b"d"),
+            idempotent(1, b"d"),
+            idempotent(last - 1, b"a", b"b", b"c"),
+        ]
+        return [answered(subject.produce(topic, batch)) for batch in batches]
+
+    assert_alike(both, scenario)
+
+
+def test_duplicates_of_a_log_append_time_topic(both: Both, topic: str) -> None:
+    """The first answer had the time of the append, so has the second."""
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, message_timestamp_type="LogAppendTime")
+        first, again = (subject.produce(topic, idempotent(0, b"a")) for _ in range(2))
+        assert first.log_append_time_ms >= NOW_MS
+        return {
+            "is_same_time": first.log_append_time_ms == again.log_append_time_ms,
+            "offsets": (first.base_offset, again.base_offset),
+            "error_code": again.error_code,
+        }
+
+    assert_alike(both, scenario)
+
+
+TOPICS: dict[str, tuple[dict[str, str], Callable[[], bytearray]]] = {
+    "compacted, no key": ({"cleanup_policy": "compact"}, lambda: without_key()),
+    "compacted": ({"cleanup_policy": "compact"}, lambda: a_batch(b"v")),
+    "too old": (
+        {"message_timestamp_before_max_ms": "1000"},
+        lambda: a_batch(b"v", timestamp=NOW_MS - DAY_MS),
+    ),
+    "too new": (
+        {"message_timestamp_after_max_ms": "1000"},
+        lambda: a_batch(b"v", timestamp=NOW_MS + DAY_MS),
+    ),
+    "larger than the topic takes": ({"max_message_bytes": "100"}, lambda: a_batch(b"v" * 100)),
+    "compressed within what the topic takes": (
+        {"max_message_bytes": "200"},
+        lambda: a_batch(b"v" * 500, compression=Compression.GZIP),
+    ),
+    "decompressed beyond what the topic takes": (
+        {"max_message_bytes": "200", "compression_type": "uncompressed"},
+        lambda: a_batch(b"v" * 500, compression=Compression.GZIP),
+    ),
+}
+
+
+def without_key() -> bytearray:
+    return build_batch([Record(0, NOW_MS, b"k", b"v"), Record(1, NOW_MS, None, b"v")])
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_what_a_topic_takes(both: Both, topic: str, name: str) -> None:
+    configs, make = TOPICS[name]
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, **configs)
+        return answered(subject.produce(topic, make()))
+
+    assert_alike(both, scenario)
+
+
+def init(subject: Subject, request: InitProducerIdRequest, version: int) -> Any:
+    """Kafka has no ids to give at first."""
+    while True:
+        answer = subject.ask(request, version)
+        if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return answer
+        time.sleep(0.02)
+
+
+def test_producer_ids(both: Both) -> None:
+    def scenario(subject: Subject) -> Any:
+        answers = []
+        for version in range(6):
+            answers.append(init(subject, InitProducerIdRequest(transactional_id=None), version))
+        ids = [answer.producer_id for answer in answers]
+        assert len(set(ids)) == len(ids), "each is a new one"
+        return [as_dict(answer) for answer in answers]
+
+    assert_alike(both, scenario)
+
+
+def test_producer_id_with_odd_requests(both: Both) -> None:
+    def scenario(subject: Subject) -> Any:
+        requests = [
+            InitProducerIdRequest(transactional_id=""),
+            InitProducerIdRequest(transactional_id="", producer_id=5, producer_epoch=0),
+            InitProducerIdRequest(transactional_id=None, producer_id=5, producer_epoch=0),
+            InitProducerIdRequest(transactional_id=None, producer_id=5),
+            InitProducerIdRequest(transactional_id=None, producer_epoch=5),
+        ]
+        return [as_dict(init(subject, request, 5)) for request in requests]
+
+    assert_alike(both, scenario)
