@@ -280,7 +280,8 @@ class SystemNetwork:
         for family, kind, proto, _, address in await loop.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         ):
-            sock = socket.socket(family, kind | socket.SOCK_NONBLOCK, proto)
+            sock = socket.socket(family, kind, proto)
+            sock.setblocking(False)
             try:
                 await loop.sock_connect(sock, address)
             except OSError as error:
