@@ -608,17 +608,30 @@ class Log:
     def size_bytes(self) -> int:
         return self._segments.size_bytes
 
-    def close(self) -> None:
-        """Begins the last flush of a clean stop; `LogFolder.drain` waits for it."""
+    async def close(self) -> None:
+        """Makes everything durable for a clean stop. The folder's queue must have been drained."""
         if self.is_deleted or self.folder.failure is not None:
             return
-        self._guard("closing", self._segments.active.finish_indexes)
-        if self.snapshots.latest_offset != self.log_end_offset and self.log_end_offset > 0:
-            self._take_snapshot(self.log_end_offset)
         active = self._segments.active
-        if self.recovery_point < self.log_end_offset or not active.is_index_synced:
-            # The next start believes the indexes of the last segment too.
-            self._advance_recovery_point_after(self.log_end_offset, self._sync_closed, active)
+        self._guard("closing", active.finish_indexes)
+        end_offset = self.log_end_offset
+        needs_snapshot = end_offset > 0 and self.snapshots.latest_offset != end_offset
+        if needs_snapshot:
+            content = encode_snapshot(self.producer_state.producers.values())
+            self.snapshots.add(end_offset, content)
+        elif self.recovery_point == end_offset and active.is_index_synced:
+            return
+        try:
+            # Not through the queue: many logs are synced at once, and the disk joins the work.
+            await self.folder.workers.submit(self._sync_all, active, end_offset)
+        except OSError as error:
+            raise self.folder.fail(error, f"closing {self.path}") from error
+        self.recovery_point = end_offset
+
+    def _sync_all(self, active: ActiveSegment, end_offset: int) -> None:
+        """Off the loop. The next start believes the indexes of the last segment too."""
+        self.snapshots.write(end_offset)
+        self._sync_closed(active)
 
     def _submit(
         self, function: Callable[P, None], *args: P.args, **kwargs: P.kwargs

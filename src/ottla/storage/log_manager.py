@@ -142,13 +142,14 @@ class LogManager:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for log in list(self.logs.values()):
-            try:
-                log.close()
-            except StorageFailure as error:
-                logger.error("%s", error)
         for folder in self._online():
             await folder.drain()
+        logs = list(self.logs.values())
+        results = await asyncio.gather(*(log.close() for log in logs), return_exceptions=True)
+        for result in results:
+            # A log dir that failed has said so, and gets no mark of a clean stop.
+            if isinstance(result, BaseException) and not isinstance(result, StorageFailure):
+                raise result
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         for folder in self._online():
