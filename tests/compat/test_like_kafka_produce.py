@@ -297,7 +297,7 @@ def test_duplicates_of_a_log_append_time_topic(both: Both, topic: str) -> None:
     assert_alike(both, scenario)
 
 
-TOPICS: dict[str, tuple[dict[str, str], Callable[[], bytearray]]] = {
+TOPICS: dict[str, tuple[dict[str, Any], Callable[[], bytearray]]] = {
     "compacted, no key": ({"cleanup_policy": "compact"}, lambda: without_key()),
     "compacted": ({"cleanup_policy": "compact"}, lambda: a_batch(b"v")),
     "too old": (

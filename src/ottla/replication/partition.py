@@ -188,14 +188,18 @@ class Partition:
         self, offset: int, max_bytes: int, *, is_committed_only: bool, at_least_one: bool
     ) -> FileSlice | Cold | None:
         """Records from the offset on, as they lie in the file, up to where readers may see."""
-        end = self.last_stable_offset if is_committed_only else self.high_watermark
+        end = self.read_end(is_committed_only)
         return self.log.read(offset, max_bytes, max_offset=end, at_least_one=at_least_one)
+
+    def read_end(self, is_committed_only: bool) -> int:
+        """The first offset that a reader may not see yet."""
+        return self.last_stable_offset if is_committed_only else self.high_watermark
 
     async def offset_for_timestamp(
         self, timestamp: int, *, is_committed_only: bool
     ) -> OffsetAndTimestamp | None:
         """The first offset at or after a time, or one of the special places."""
-        end = self.last_stable_offset if is_committed_only else self.high_watermark
+        end = self.read_end(is_committed_only)
         log = self.log
         if timestamp == LATEST_TIMESTAMP:
             return OffsetAndTimestamp(end, -1, self.leader_epoch)

@@ -184,11 +184,9 @@ class FetchSessions:
             else:
                 session = FetchSession(self._new_id(), uses_topic_ids)
             session.update(request)
-            if session.id != NO_SESSION and session.partitions:
+            if session.id != NO_SESSION:
                 session.last_used_s = self._clock.monotonic_s()
                 self._sessions[session.id] = session
-            else:
-                session.id = NO_SESSION
             return session, False
         return self._resume(request, uses_topic_ids), True
 

@@ -372,8 +372,9 @@ class Log:
         self, offset: int, max_bytes: int, *, max_offset: int, at_least_one: bool
     ) -> FileSlice | Cold | None:
         """From the batch that holds the offset up to `max_offset` (exclusive), out of one segment.
-        It may end in mid-batch; with `at_least_one` it holds the first batch whole, however large.
-        None when there is nothing in between; `Cold` when the answer has to wait for the disk."""
+        It may end in mid-batch, but holds the first batch whole: with `at_least_one` however large.
+        None when there is nothing in between, or nothing that fits; `Cold` when the answer has to
+        wait for the disk."""
         if self.folder.failure is not None:
             self.folder.check_online()
         if offset < self.log_start_offset or offset > self.log_end_offset:

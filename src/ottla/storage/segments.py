@@ -148,11 +148,13 @@ def _slice(
     file = segment.open()
     length = end - position
     if length > max_bytes:
-        if at_least_one:
-            if not file.is_cached(position, LOG_OVERHEAD_BYTES):
-                return Cold(file, position, LOG_OVERHEAD_BYTES)
-            (batch_length,) = _batch_length.unpack(file.read_at(position + LENGTH_AT, 4))
-            length = min(length, max(max_bytes, batch_length + LOG_OVERHEAD_BYTES))
-        else:
-            length = max_bytes
+        if max_bytes <= 0 and not at_least_one:
+            return None
+        if not file.is_cached(position, LOG_OVERHEAD_BYTES):
+            return Cold(file, position, LOG_OVERHEAD_BYTES)
+        (batch_length,) = _batch_length.unpack(file.read_at(position + LENGTH_AT, 4))
+        batch_bytes = batch_length + LOG_OVERHEAD_BYTES
+        if batch_bytes > max_bytes and not at_least_one:
+            return None  # Nobody can use a piece of a batch.
+        length = min(length, max(max_bytes, batch_bytes))
     return FileSlice(file, position, length) if length > 0 else None

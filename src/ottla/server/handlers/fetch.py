@@ -34,6 +34,8 @@ _WARM_TRIES = 4
 
 _NO_RECORDS = b""
 
+_NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
 
 def handle(
     services: Services, request: FetchRequest, context: RequestContext
@@ -115,7 +117,6 @@ class Fetch:
         except KafkaError as error:
             self._has_error = True
             return self._error(fetched, error)
-        is_cold = isinstance(records, Cold)
         if isinstance(records, Cold):
             self._cold.append(records)
             records = None
@@ -127,7 +128,7 @@ class Fetch:
             session.dirty[fetched] = None
             self._byte_count += len(records)
         else:
-            if left > 0 and not is_cold:
+            if fetched.fetch_offset >= partition.read_end(self._is_committed_only):
                 self._clean.append(fetched)
             if (
                 self._is_incremental
@@ -155,18 +156,16 @@ class Fetch:
             partition_index=fetched.index,
             error_code=error.code,
             high_watermark=-1,
-            aborted_transactions=[] if self._is_committed_only else None,
+            aborted_transactions=[]
+            if error.code in _NOT_FOUND or self._is_committed_only
+            else None,
             records=_NO_RECORDS,
         )
         partition = fetched.partition
-        if partition is not None:
-            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                data.high_watermark = partition.high_watermark
-                data.log_start_offset = partition.log.log_start_offset
-            elif error.code is ErrorCode.FENCED_LEADER_EPOCH:
-                data.current_leader = LeaderIdAndEpoch(
-                    leader_id=self._services.broker_id, leader_epoch=partition.leader_epoch
-                )
+        if partition is not None and error.code is ErrorCode.FENCED_LEADER_EPOCH:
+            data.current_leader = LeaderIdAndEpoch(
+                leader_id=self._services.broker_id, leader_epoch=partition.leader_epoch
+            )
         return data
 
     def is_ready(self, is_time_over: bool) -> bool:
