@@ -22,6 +22,10 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
+class ReaderGone(Exception):
+    """Whoever read standard output has closed it."""
+
+
 def warn(message: str) -> None:
     """For what a person should know; standard output stays clean for programs."""
     print(f"ottla: {message}", file=sys.stderr, flush=True)

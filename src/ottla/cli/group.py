@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 
 from ottla import __version__
-from ottla.cli.errors import ExitCode, warn
+from ottla.cli.errors import ExitCode, ReaderGone, warn
 
 
 class _Entry(NamedTuple):
@@ -60,6 +60,12 @@ class LazyGroup(click.Group):
             command = module.command
         assert isinstance(command, click.Command), f"{entry.module} has no command"
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error  # click would end the process with 1
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, entries in _SECTIONS.items():

@@ -291,9 +291,7 @@ def _headers_beside(path: str, suffix: str) -> tuple[list[tuple[int, BatchHeader
         return [], Problem(f"it can't be checked: {os.path.basename(log_path)} is not beside it")
     # What is wrong with the log itself is said where the log is shown.
     return [
-        (item.position, item.header)
-        for item in _read_batches(log_path)
-        if isinstance(item, _Batch)
+        (item.position, item.header) for item in _read_batches(log_path) if isinstance(item, _Batch)
     ], None
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from ottla import __version__
-from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.errors import ExitCode, Failure, ReaderGone, warn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return failure.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         # The interpreter flushes standard output once more at exit, and would complain then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE

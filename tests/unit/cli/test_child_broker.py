@@ -1,0 +1,45 @@
+"""A broker as a child process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.child_broker import ChildBroker
+from ottla.cli.errors import Failure
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_serves_and_leaves_nothing_behind(temporary_folder: Path) -> None:
+    with ChildBroker() as broker:
+        host, _, port = broker.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))):
+            assert broker.exit_code() is None
+        assert os.listdir(temporary_folder)
+
+    assert broker.exit_code() == 0
+    assert os.listdir(temporary_folder) == []
+
+
+def test_a_broker_that_does_not_start_says_why(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = temporary_folder / "broken"
+    program.write_text("#!/bin/sh\necho 'ottla: the disk is full' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    with pytest.raises(Failure, match=r"^the disk is full$"), ChildBroker():
+        pass
+
+    assert os.listdir(temporary_folder) == ["broken"]

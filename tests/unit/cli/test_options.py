@@ -1,0 +1,48 @@
+"""Values on the command line."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import pytest
+
+from ottla.cli.options import iso_of, pairs, timestamp_ms
+
+
+def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
+    assert pairs(["a=1", "b=x=y", "c="], "--config") == {"a": "1", "b": "x=y", "c": ""}
+
+
+@pytest.mark.parametrize("texts", [["a"], ["=1"], [" =1"], ["a=1", "a=2"]])
+def test_what_is_no_pair_is_a_usage_error_that_names_the_option(texts: list[str]) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        pairs(texts, "--config")
+
+    assert "--config" in caught.value.format_message()
+
+
+def test_a_time_is_milliseconds_or_iso_8601() -> None:
+    assert timestamp_ms("1700000000123") == 1_700_000_000_123
+    assert timestamp_ms("2023-11-14T22:13:20Z") == 1_700_000_000_000
+    assert timestamp_ms("2023-11-14T22:13:20.5+00:00") == 1_700_000_000_500
+
+
+def test_a_time_without_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert timestamp_ms("2023-11-15T07:13:20") == 1_700_000_000_000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-5", "", "12:00"])
+def test_no_time_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        timestamp_ms(text)
+
+
+def test_a_time_is_shown_in_utc() -> None:
+    assert iso_of(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"

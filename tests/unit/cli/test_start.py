@@ -1,0 +1,136 @@
+"""`ottla start`: its command line, and the settings that come of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ottla import __version__
+from ottla.broker import ReadyInfo
+from ottla.cli.errors import Failure
+from ottla.cli.group import run_group
+from ottla.cli.start import Settings, _say_ready, broker_config, parse, run
+
+
+def test_options_in_both_spellings() -> None:
+    args = ["--data-dir", "d", "--listen=:9092", "--set", "a=1", "--set=b=2", "--log-json"]
+
+    assert parse(args) == Settings(data_dir="d", listen=":9092", set=("a=1", "b=2"), log_json=True)
+    assert parse([]) == Settings()
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["--frob"], ["x"], ["--listen"], ["--log-json=1"], ["--log-level", "loud"]],
+)
+def test_what_is_odd_is_left_to_click(args: list[str]) -> None:
+    assert parse(args) is None
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["--data-dir", "d", "--listen=:0", "--set", "a=1", "--set=b=2", "--log-json"],
+        ["--advertise", "h:1", "--broker-id", "3", "--config", "f", "--log-level", "debug"],
+    ],
+)
+def test_click_reads_the_same(args: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Settings] = []
+
+    def take(settings: Settings) -> int:
+        seen.append(settings)
+        return 0
+
+    monkeypatch.setattr("ottla.cli.start.run", take)
+
+    assert run_group(["start", *args]) == 0
+    assert seen == [parse(args)]
+
+
+def test_defaults() -> None:
+    config = broker_config(Settings())
+
+    assert config.broker_id == 1
+    assert list(config.log_dirs) == ["ottla-data"]
+    assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://localhost:9092"]
+
+
+def test_options_are_stronger_than_set_and_set_than_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("node.id=7\nlog.dirs=/a,/b\nnum.partitions=2\nlisteners=PLAINTEXT://:1\n")
+    from_file = broker_config(Settings(config=str(file)))
+    stronger = broker_config(
+        Settings(
+            config=str(file),
+            broker_id="8",
+            data_dir="/c",
+            listen="[::1]:2",
+            advertise="other:3",
+            set=("num.partitions=5", "log.dirs=/d"),
+        )
+    )
+
+    assert (from_file.broker_id, from_file.num_partitions) == (7, 2)
+    assert list(from_file.log_dirs) == ["/a", "/b"]
+    assert (stronger.broker_id, stronger.num_partitions) == (8, 5)
+    assert list(stronger.log_dirs) == ["/c"]
+    assert [str(listener) for listener in stronger.listeners] == ["PLAINTEXT://[::1]:2"]
+    assert [str(listener) for listener in stronger.advertised_listeners] == ["PLAINTEXT://other:3"]
+
+
+def test_a_bad_setting_is_named_with_its_place_and_the_nearest_known(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# mine\nnum.partitons=2\n")
+
+    with pytest.raises(Failure) as caught:
+        broker_config(Settings(config=str(file)))
+
+    assert str(caught.value).startswith(f"{file}:2: ")
+    assert "num.partitons" in str(caught.value)
+    assert "num.partitions" in str(caught.value)
+
+
+def test_a_bad_value_of_set_is_not_blamed_on_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\n")
+
+    with pytest.raises(Failure, match=r"^Invalid value x .*num\.partitions"):
+        broker_config(Settings(config=str(file), set=("num.partitions=x",)))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(Failure, match="cannot read /nowhere/x: No such file"):
+        broker_config(Settings(config="/nowhere/x"))
+
+
+def test_set_wants_key_and_value() -> None:
+    with pytest.raises(Failure, match="KEY=VALUE") as caught:
+        broker_config(Settings(set=("num.partitions",)))
+
+    assert caught.value.exit_code == 2
+
+
+def test_a_taken_port_is_said_with_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import os
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr("ottla.broker.run", refuse)
+    monkeypatch.setattr("ottla.cli.start.set_up_logs", lambda *_, **__: None)
+
+    with pytest.raises(Failure, match=r"cannot listen on 127\.0\.0\.1:7: Address already in use"):
+        run(Settings(data_dir=str(tmp_path), listen="127.0.0.1:7"))
+
+
+def test_the_ready_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _say_ready(ReadyInfo(1, ["127.0.0.1:43210"], ["D"], 0.123))
+
+    assert capsys.readouterr().out == (
+        f"ottla {__version__} ready: broker 1 on 127.0.0.1:43210, data in D (0.12 s)\n"
+    )
