@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ottla.client.connection import ClientConnection
+from ottla.kernel.config.definition import ConfigSource
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.builder import build_batch
@@ -20,6 +21,11 @@ from ottla.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
 )
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -40,17 +46,23 @@ class SimulatedBroker:
         rng = random.Random(0)
         self.loop = loop
         self.network = SimulatedNetwork(loop, rng)
+        self.ensemble = MemoryEnsemble()
         self.machine = SimulatedMachine(
             {"listeners": f"PLAINTEXT://localhost:{PORT}", **settings},
             loop,
             rng,
             self.network,
-            MemoryEnsemble(),
+            self.ensemble,
         )
         self._connection: ClientConnection | None = None
 
-    async def connect(self) -> ClientConnection:
-        return await ClientConnection.open(self.network, "localhost", PORT)
+    async def connect(self, port: int = PORT) -> ClientConnection:
+        return await ClientConnection.open(self.network, "localhost", port)
+
+    async def restart(self) -> None:
+        await self.machine.stop()
+        await self.machine.start()
+        self._connection = None
 
     async def call(self, request: Request, response_class: type[R], version: int = -1) -> R:
         """On a connection that is kept; by default in the newest version."""
@@ -74,6 +86,22 @@ class SimulatedBroker:
         response = await self.call(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
         assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
         return response.topics[0].topic_id
+
+    async def own_config(self, resource_type: int, name: str) -> dict[str, str | None]:
+        """The settings that were made for this topic, for this broker, or (with no name) for all
+        brokers while they run."""
+        resource = DescribeConfigsResource(
+            resource_type=resource_type, resource_name=name, configuration_keys=None
+        )
+        request = DescribeConfigsRequest(resources=[resource])
+        (result,) = (await self.call(request, DescribeConfigsResponse)).results
+        own = (
+            ConfigSource.TOPIC_CONFIG,
+            ConfigSource.DYNAMIC_BROKER_CONFIG
+            if name
+            else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        )
+        return {one.name: one.value for one in result.configs if one.config_source in own}
 
     async def produce(
         self, topic: str, *values: bytes, partition: int = 0, timestamp: int = 1_700_000_000_000

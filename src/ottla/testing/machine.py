@@ -43,14 +43,14 @@ class SimulatedProcess:
         self._tasks: list[asyncio.Task[Any]] = []
         self._clock = VirtualClock(loop)
         self._workers = SimulatedWorkers(loop, rng)
-        self._store = MemoryStore(ensemble)
+        self.store = MemoryStore(ensemble)
         self.broker = Broker(
             config,
             clock=self._clock,
             disk=disk,
             network=self,
             workers=self._workers,
-            store=self._store,
+            store=self.store,
             rng=rng,
         )
 
@@ -72,7 +72,7 @@ class SimulatedProcess:
         self.expire_session()
 
     def expire_session(self) -> None:
-        self._ensemble.expire(self._store)
+        self._ensemble.expire(self.store)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
         self._tasks = [each for each in self._tasks if not each.done()]
@@ -123,6 +123,12 @@ class SimulatedMachine:
     def broker(self) -> Broker:
         assert self._running is not None, "the broker does not run"
         return self._running.broker
+
+    @property
+    def store(self) -> MemoryStore:
+        """The broker's session, for faults to order."""
+        assert self._running is not None, "the broker does not run"
+        return self._running.store
 
     async def start(self) -> None:
         assert self._running is None, "the broker runs"

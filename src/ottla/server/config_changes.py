@@ -1,0 +1,81 @@
+"""What AlterConfigs and IncrementalAlterConfigs share: each resource of a request is changed, or
+refused, by itself, and answered in its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from ottla.controller.configs import Plan
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+from ottla.server.services import Services
+
+
+class Resource(Protocol):
+    @property
+    def resource_type(self) -> int: ...
+
+    @property
+    def resource_name(self) -> str: ...
+
+
+class ResourceResponse(Protocol):
+    error_code: int
+    error_message: str | None
+
+
+R = TypeVar("R", bound=Resource)
+R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
+A = TypeVar("A", bound=ResourceResponse)
+
+
+class Planner(Protocol[R_contra]):
+    """Says what is to become of one resource's settings."""
+
+    def plan_topic(self, resource: R_contra) -> Plan: ...
+
+    def plan_broker(self, resource: R_contra, *, per_broker: bool) -> Plan: ...
+
+
+async def change_configs(
+    services: Services,
+    resources: Sequence[R],
+    planner: Planner[R],
+    respond: Callable[..., A],
+    *,
+    validate_only: bool,
+) -> list[A]:
+    """Answers when the changes hold on this broker."""
+    counts = Counter((one.resource_type, one.resource_name) for one in resources)
+    responses: list[A] = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        response = respond(resource_type=kind, resource_name=name, error_message=None)
+        responses.append(response)
+        try:
+            if counts[kind, name] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+                )
+            await _change(services, resource, planner, validate_only)
+        except KafkaError as error:
+            response.error_code = error.code
+            response.error_message = error.message
+    await services.changes_applied()
+    return responses
+
+
+async def _change(
+    services: Services, resource: R, planner: Planner[R], validate_only: bool
+) -> None:
+    name = resource.resource_name
+    if resource_type(resource.resource_type) is ResourceType.TOPIC:
+        check_topic(services, name)
+        plan = planner.plan_topic(resource)
+        await services.configs.change_topic(name, plan, validate_only=validate_only)
+    else:
+        broker_id = broker_of(services, name)
+        plan = planner.plan_broker(resource, per_broker=broker_id is not None)
+        await services.configs.change_broker(broker_id, plan, validate_only=validate_only)

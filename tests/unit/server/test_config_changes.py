@@ -1,0 +1,129 @@
+"""What both ways to change settings do alike, seen by a client of either."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.wire.messages import alter_configs, incremental_alter_configs
+from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+
+Change = tuple[int, str, str, str]
+"""(type of the resource, its name, a setting, its value)"""
+
+APIS: tuple[tuple[Any, Any, Any], ...] = (
+    (alter_configs, AlterConfigsRequest, AlterConfigsResponse),
+    (
+        incremental_alter_configs,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    ),
+)
+
+with_both = pytest.mark.parametrize("api", APIS, ids=["alter", "incremental"])
+
+
+async def change(
+    broker: SimulatedBroker,
+    api: tuple[Any, Any, Any],
+    *changes: Change,
+    validate_only: bool = False,
+) -> list[ErrorCode]:
+    messages, request_class, response_class = api
+    request = request_class(
+        resources=[
+            messages.AlterConfigsResource(
+                resource_type=kind,
+                resource_name=name,
+                configs=[messages.AlterableConfig(name=setting, value=value)],
+            )
+            for kind, name, setting, value in changes
+        ],
+        validate_only=validate_only,
+    )
+    responses = (await broker.call(request, response_class)).responses
+    assert [(one.resource_type, one.resource_name) for one in responses] == [
+        (kind, name) for kind, name, _, _ in changes
+    ]
+    for one in responses:
+        assert bool(one.error_message) == (one.error_code != ErrorCode.NONE)
+    return [ErrorCode(one.error_code) for one in responses]
+
+
+async def produce_large(broker: SimulatedBroker) -> int:
+    return (await broker.produce_batch("t", make_batch(b"x" * 1000))).error_code
+
+
+@with_both
+@pytest.mark.parametrize(
+    "asked",
+    [
+        (TOPIC, "t", "max.message.bytes", "500"),
+        (BROKER, "1", "message.max.bytes", "500"),
+        (BROKER, "", "message.max.bytes", "500"),
+    ],
+    ids=["topic", "broker", "all brokers"],
+)
+def test_a_change_holds_when_it_is_answered(api: tuple[Any, Any, Any], asked: Change) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        assert await change(broker, api, asked, validate_only=True) == [ErrorCode.NONE]
+        assert await produce_large(broker) == ErrorCode.NONE
+        assert await change(broker, api, asked) == [ErrorCode.NONE]
+        assert await produce_large(broker) == ErrorCode.MESSAGE_TOO_LARGE
+        await broker.restart()
+        assert await produce_large(broker) == ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+@with_both
+@pytest.mark.parametrize(
+    ("refused", "code"),
+    [
+        ((TOPIC, "t", "retention.ms", "soon"), ErrorCode.INVALID_CONFIG),
+        ((TOPIC, "missing", "retention.ms", "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "a b", "retention.ms", "1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "2", "message.max.bytes", "1"), ErrorCode.INVALID_REQUEST),
+        ((BROKER, "1", "broker.id", "5"), ErrorCode.INVALID_REQUEST),
+        ((BROKER, "", "message.max.bytes", "many"), ErrorCode.INVALID_REQUEST),
+        ((BROKER_LOGGER, "1", "root", "DEBUG"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_and_the_rest_is_changed(
+    api: tuple[Any, Any, Any], refused: Change, code: ErrorCode
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for name in ("t", "good"):
+            await broker.create_topic(name)
+        good = (TOPIC, "good", "retention.ms", "1")
+        assert await change(broker, api, refused, good) == [code, ErrorCode.NONE]
+
+    with_broker(test)
+
+
+@with_both
+def test_a_resource_that_comes_twice_is_refused(api: tuple[Any, Any, Any]) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for name in ("t", "u"):
+            await broker.create_topic(name)
+        codes = await change(
+            broker,
+            api,
+            (TOPIC, "t", "max.message.bytes", "500"),
+            (TOPIC, "u", "max.message.bytes", "500"),
+            (TOPIC, "t", "max.message.bytes", "600"),
+        )
+        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+        assert await produce_large(broker) == ErrorCode.NONE
+
+    with_broker(test)
