@@ -25,6 +25,7 @@ from ottla.wire.messages.metadata import (
 )
 
 ASKS_FOR_ALL_BY_EMPTY_UNTIL = 0
+BY_ID_SINCE = 12
 OPERATIONS_SINCE = 8
 CLUSTER_OPERATIONS_UNTIL = 10
 
@@ -39,6 +40,8 @@ async def handle(
     image = services.image
     version = context.api_version
     asked = request.topics
+    if asked and version < BY_ID_SINCE and any(map(_is_by_id, asked)):
+        return _refused(asked)
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
         topics = [_topic(image, topic) for topic in image.topics.values()]
     else:
@@ -66,17 +69,35 @@ async def handle(
     return response
 
 
+def _is_by_id(asked: MetadataRequestTopic) -> bool:
+    return asked.name is None or asked.topic_id != NO_TOPIC_ID
+
+
+def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """v10 and v11 have room for ids in a request, but no meaning for them, nor for null in the
+    answer."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=one.name or "", topic_id=one.topic_id
+            )
+            for one in asked
+        ]
+    )
+
+
 async def _asked_topic(
     services: Services, asked: MetadataRequestTopic, may_create: bool
 ) -> MetadataResponseTopic:
     image = services.image
-    if asked.name is None or asked.topic_id != NO_TOPIC_ID:
+    if _is_by_id(asked):
         topic = image.topics_by_id.get(TopicId(asked.topic_id))
         if topic is None:
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
         return _topic(image, topic)
+    assert asked.name is not None, "what is not asked for by id has a name"
     topic = image.topics.get(asked.name)
     if topic is not None:
         return _topic(image, topic)
