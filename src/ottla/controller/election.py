@@ -75,9 +75,19 @@ class ControllerWriter:
     async def refresh(self) -> None:
         """To be called before a change is planned from the picture: reads that again when the
         last write left it open whether it shows what is stored."""
-        if self._is_in_doubt:
-            self._image.become(await load_image(self._store))
-            self._is_in_doubt = False
+        if not self._is_in_doubt:
+            return
+        try:
+            image = await load_image(self._store)
+        except SessionExpired as error:
+            raise _not_controller() from error
+        except ConnectionLost as error:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"The coordination store did not answer ({error}); nothing was done. Try again.",
+            ) from error
+        self._image.become(image)
+        self._is_in_doubt = False
 
     async def write(self, operations: Sequence[Operation]) -> list[str | int | None]:
         """All or nothing."""

@@ -80,10 +80,14 @@ def test_without_a_session_or_a_connection_nothing_is_written() -> None:
         with pytest.raises(KafkaError) as disconnected:
             await writer.write([Create("/a")])
         assert disconnected.value.code is ErrorCode.REQUEST_TIMED_OUT
+        with pytest.raises(KafkaError) as still_disconnected:
+            await writer.refresh()
+        assert still_disconnected.value.code is ErrorCode.REQUEST_TIMED_OUT
         ensemble.expire(one)
-        with pytest.raises(KafkaError) as expired:
-            await writer.write([Create("/a")])
-        assert expired.value.code is ErrorCode.NOT_CONTROLLER
+        for call in (writer.refresh(), writer.write([Create("/a")])):
+            with pytest.raises(KafkaError) as expired:
+                await call
+            assert expired.value.code is ErrorCode.NOT_CONTROLLER
         assert not await two.exists("/a")
         assert not await two.exists(znodes.CONTROLLER)
 

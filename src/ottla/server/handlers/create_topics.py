@@ -56,6 +56,7 @@ async def _create(
     )
     return CreatableTopicResult(
         name=topic.name,
+        error_message=None,
         topic_id=created.topic.id,
         num_partitions=len(created.topic.partitions),
         replication_factor=len(created.topic.partitions[0].replicas),

@@ -3,7 +3,7 @@ raise its epoch (KIP-360), v6 is for two-phase commit (KIP-939)."""
 
 from __future__ import annotations
 
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
@@ -17,9 +17,14 @@ async def handle(
         (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH)
     ):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
     if request.transactional_id is not None:
         # Transactions need a coordinator, which this broker does not have yet. A retriable error
         # would let the client wait for one for ever.
         return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, producer_epoch=-1)
-    producer_id = await services.producer_ids.next()
+    try:
+        producer_id = await services.producer_ids.next()
+    except KafkaError as error:
+        return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
