@@ -27,12 +27,20 @@ def request(
     *asked: FetchPartition,
     max_wait_ms: int = 0,
     min_bytes: int = 1,
-    **fields: int,
+    max_bytes: int = 0x7FFF_FFFF,
+    session_id: int = 0,
+    session_epoch: int = -1,
 ) -> FetchRequest:
     named = FetchTopic(topic=topic) if isinstance(topic, str) else FetchTopic(topic_id=topic)
     named.partitions = list(asked)
-    topics = [named] if asked else []
-    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, topics=topics, **fields)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[named] if asked else [],
+    )
 
 
 def ask(offset: int = 0, *, partition: int = 0, max_bytes: int = 1 << 20) -> FetchPartition:

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+OLDEST, NEWEST = 1, 11
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+
+
+async def find(
+    broker: SimulatedBroker,
+    timestamp: int,
+    version: int = NEWEST,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    current_leader_epoch: int = -1,
+) -> ListOffsetsPartitionResponse:
+    asked = ListOffsetsPartition(
+        partition_index=partition,
+        current_leader_epoch=current_leader_epoch,
+        timestamp=timestamp,
+    )
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+    )
+    response = await broker.call(request, ListOffsetsResponse, version)
+    return response.topics[0].partitions[0]
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(OLDEST, -1), (4, 0), (NEWEST, 0)])
+def test_earliest_and_latest(version: int, epoch: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        for timestamp in (LATEST, EARLIEST):
+            assert (await find(broker, timestamp, version)).offset == 0
+        await broker.produce("t", b"a", b"b", b"c")
+        cut = DeleteRecordsPartition(partition_index=0, offset=1)
+        await broker.call(
+            DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=[cut])]),
+            DeleteRecordsResponse,
+        )
+        for timestamp, offset in ((EARLIEST, 1), (LATEST, 3)):
+            found = await find(broker, timestamp, version)
+            assert (found.error_code, found.offset, found.timestamp) == (0, offset, -1)
+            assert found.leader_epoch == epoch
+
+    with_broker(test)
+
+
+def test_a_timestamp_finds_the_first_record_that_is_not_older() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        for timestamp in (1000, 3000, 2000):
+            await broker.produce("t", b"v", timestamp=timestamp)
+        for asked, offset, timestamp in (
+            (0, 0, 1000),
+            (1000, 0, 1000),
+            (1001, 1, 3000),
+            (3000, 1, 3000),
+            (3001, -1, -1),
+        ):
+            for version in (OLDEST, NEWEST):
+                found = await find(broker, asked, version)
+                assert (found.offset, found.timestamp) == (offset, timestamp)
+
+    with_broker(test)
+
+
+def test_the_newest_timestamp() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        assert (await find(broker, MAX_TIMESTAMP)).offset == -1
+        for timestamp in (1000, 3000, 2000):
+            await broker.produce("t", b"v", timestamp=timestamp)
+        found = await find(broker, MAX_TIMESTAMP, 7)
+        assert (found.offset, found.timestamp) == (1, 3000)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since", "offset"), [(MAX_TIMESTAMP, 7, 0), (-4, 8, 0), (-5, 9, -1), (-6, 11, 0)]
+)
+def test_special_places_are_unknown_before_their_version(
+    timestamp: int, since: int, offset: int
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"v")
+        before = await find(broker, timestamp, since - 1)
+        assert (before.error_code, before.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+        found = await find(broker, timestamp, since)
+        assert (found.error_code, found.offset) == (ErrorCode.NONE, offset)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "timestamp", "epoch", "code"),
+    [
+        ("missing", 0, LATEST, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", 1, LATEST, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("t", 0, LATEST, 7, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ("t", 0, -7, -1, ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_errors_are_told_by_partition(
+    topic: str, partition: int, timestamp: int, epoch: int, code: ErrorCode
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        found = await find(
+            broker, timestamp, topic=topic, partition=partition, current_leader_epoch=epoch
+        )
+        assert (found.error_code, found.offset, found.timestamp) == (code, -1, -1)
+
+    with_broker(test)
+
+
+def test_a_partition_that_is_asked_for_twice_is_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        partitions = [
+            ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)
+        ]
+        request = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=partitions)]
+        )
+        response = await broker.call(request, ListOffsetsResponse)
+        codes = [found.error_code for found in response.topics[0].partitions]
+        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+    with_broker(test)
