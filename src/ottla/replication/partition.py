@@ -12,12 +12,16 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
+from ottla.records.batch import parse_header
 from ottla.records.validation import INT64_MAX, ProducePolicy, validate_produced
 from ottla.storage.batch_scan import Cold
 from ottla.storage.log import Appended, Log
 
 ACKS_ALL = -1
 NO_EPOCH = -1
+
+OWN_PRODUCE_VERSION = 12
+"""What the broker itself appends is as modern as itself."""
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -102,11 +106,7 @@ class Partition:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
         reused once this returned."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
-            raise KafkaError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
-                f"min.insync.replicas asks for {self.min_insync_replicas}",
-            )
+            raise self._not_enough_replicas()
         if self._queue or self._validates_off_loop or self.log.folder.is_slow:
             return self._append_in_turn(records, produce_version)
         now_ms = self._clock.now_ms()
@@ -117,6 +117,32 @@ class Partition:
         if not appended.is_duplicate:
             self._records_added(len(batch))
         return appended
+
+    def append_own(self, batch: bytearray) -> Appended | asyncio.Future[Appended]:
+        """Appends what a coordinator of this broker has built, as durable as acks=all."""
+        if len(self.isr) < self.min_insync_replicas:
+            raise self._not_enough_replicas()
+        records = memoryview(batch)
+        if len(records) > self.log.config.max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
+                f"{self.log.config.max_message_bytes}",
+            )
+        if self._queue or self.log.folder.is_slow:
+            return self._append_in_turn(records, OWN_PRODUCE_VERSION)
+        appended = self.log.append_as_leader(
+            parse_header(records), records, self.leader_epoch, self._clock.now_ms()
+        )
+        self._records_added(len(records))
+        return appended
+
+    def _not_enough_replicas(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{self.topic_partition} has {len(self.isr)} in-sync replicas, "
+            f"min.insync.replicas asks for {self.min_insync_replicas}",
+        )
 
     def _append_in_turn(
         self, records: memoryview, produce_version: int

@@ -1,0 +1,65 @@
+"""Records of coordinators: a typed key and a typed value, each behind two bytes of version.
+
+The version of a key is its type (what kind of record this is); that of a value is the version of
+its schema. A record without a value is a tombstone: it takes back what has the same key.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.kernel.transport import Part
+from ottla.wire.codec import MalformedMessage, codec
+from ottla.wire.schema import Message
+
+_VERSION = struct.Struct(">h")
+
+
+class CoordinatorRecord(NamedTuple):
+    key: Message
+    """Its `API_KEY` is the type of the record, as in Kafka's schemas."""
+    value: Message | None
+    value_version: int = 0
+
+
+class RecordType(NamedTuple):
+    key: type[Message]
+    value: type[Message]
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    key = _encode(record.key, record.key.API_KEY, 0)
+    if record.value is None:
+        return key, None
+    return key, _encode(record.value, record.value_version, record.value_version)
+
+
+def decode_record(
+    types: Mapping[int, RecordType], key: bytes, value: bytes | None
+) -> CoordinatorRecord | None:
+    """None for a type that this broker does not know: a newer one wrote it. Raises
+    MalformedMessage."""
+    if len(key) < _VERSION.size:
+        raise MalformedMessage("the key of a coordinator's record has no version")
+    (type_id,) = _VERSION.unpack_from(key)
+    known = types.get(type_id)
+    if known is None:
+        return None
+    decoded_key, _ = codec(known.key, 0).decode(key, _VERSION.size)
+    if value is None:
+        return CoordinatorRecord(decoded_key, None)
+    if len(value) < _VERSION.size:
+        raise MalformedMessage("the value of a coordinator's record has no version")
+    (version,) = _VERSION.unpack_from(value)
+    if version not in known.value.VERSIONS:
+        raise MalformedMessage(f"{known.value.__name__} has no version {version}")
+    decoded_value, _ = codec(known.value, version).decode(value, _VERSION.size)
+    return CoordinatorRecord(decoded_key, decoded_value, version)
+
+
+def _encode(message: Message, prefix: int, version: int) -> bytes:
+    parts: list[Part] = [_VERSION.pack(prefix)]
+    codec(type(message), version).encode(message, parts)
+    return b"".join(part for part in parts if isinstance(part, bytes))

@@ -1,0 +1,93 @@
+"""The shards of one coordinator: which of its partitions this broker leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from ottla.coordinators.result import Result
+from ottla.coordinators.shard import Shard, ShardTimers, State
+from ottla.kernel.clock import Clock
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.java import abs_hash
+from ottla.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=State)
+T = TypeVar("T")
+
+
+class Runtime(Generic[S]):
+    """Owned by the broker. `partition_count` is that of the coordinator's topic, known once it
+    exists."""
+
+    def __init__(self, make_state: Callable[[ShardTimers], S], clock: Clock) -> None:
+        self._make_state = make_state
+        self._clock = clock
+        self._shards: dict[int, Shard[S]] = {}
+        self._loading: set[asyncio.Task[None]] = set()
+        self.partition_count = 0
+
+    def partition_of(self, key: str) -> int:
+        """Which partition keeps what belongs to this group or transactional id."""
+        if self.partition_count == 0:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return abs_hash(key) % self.partition_count
+
+    def become_leader(self, partition: Partition) -> None:
+        """Begins to load the shard; until it is loaded its clients wait."""
+        shard = Shard(partition, self._make_state, self._clock)
+        number = partition.topic_partition.partition
+        self.resign(number)
+        self._shards[number] = shard
+        if partition.log.log_start_offset == partition.log.log_end_offset:
+            shard.serve()
+            return
+        task = asyncio.get_running_loop().create_task(self._load(shard))
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    async def _load(self, shard: Shard[S]) -> None:
+        try:
+            await shard.load()
+        except KafkaError as error:
+            logger.error("%s cannot be loaded: %s", shard.partition.topic_partition, error)
+
+    def resign(self, number: int) -> None:
+        shard = self._shards.pop(number, None)
+        if shard is not None:
+            shard.close()
+
+    async def write(self, key: str, operation: Callable[[S], Result[T]]) -> T:
+        return await self._shard_of(key).write(operation)
+
+    def read(self, key: str, operation: Callable[[S], T]) -> T:
+        return self._shard_of(key).read(operation)
+
+    def read_all(self, operation: Callable[[S], T]) -> list[T]:
+        """From every shard that serves; raises KafkaError while one is loading."""
+        return [shard.read(operation) for shard in self._shards.values()]
+
+    async def write_all(self, operation: Callable[[S], Result[Any]]) -> None:
+        for shard in list(self._shards.values()):
+            try:
+                await shard.write(operation)
+            except KafkaError as error:
+                logger.info("%s: %s", shard.partition.topic_partition, error)
+
+    async def close(self) -> None:
+        for number in list(self._shards):
+            self.resign(number)
+        for task in list(self._loading):
+            task.cancel()
+        if self._loading:
+            await asyncio.wait(list(self._loading))
+
+    def _shard_of(self, key: str) -> Shard[S]:
+        shard = self._shards.get(self.partition_of(key))
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return shard

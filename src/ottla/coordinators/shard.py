@@ -1,0 +1,263 @@
+"""One partition of a coordinator's topic, loaded and served.
+
+Operations of a shard run one after another: each sees the state that the ones before left, with
+their records replayed. Nearly always the append is done at once and no operation waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from ottla.coordinators.record import (
+    CoordinatorRecord,
+    RecordType,
+    decode_record,
+    encode_record,
+)
+from ottla.coordinators.result import Deferred, Result
+from ottla.kernel.clock import Clock, Timer
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import iter_headers
+from ottla.records.builder import build_batch
+from ottla.records.record import Record, iter_records
+from ottla.replication.partition import Partition
+from ottla.storage.batch_scan import Cold
+from ottla.wire.codec import MalformedMessage
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOAD_SLICE_S = 0.002
+"""Loading gives way to others after this long: clients of other partitions must not notice."""
+
+_LOAD_BYTES = 1024 * 1024
+_TIMER_RETRY_MS = 500
+
+
+class State(Protocol):
+    """What a shard keeps in memory."""
+
+    RECORD_TYPES: Mapping[int, RecordType]
+
+    def replay(self, offset: int, record: CoordinatorRecord) -> None: ...
+
+    def loaded(self) -> None:
+        """All records are replayed: what depends on time begins now."""
+        ...
+
+    def unloaded(self) -> None:
+        """Leadership is lost or the broker stops: whoever waits is told NOT_COORDINATOR."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class Shard(Generic[S]):
+    """Owned by the runtime, while this broker leads the partition. A crash leaves the log, from
+    which the next leader loads the same state."""
+
+    def __init__(
+        self, partition: Partition, make_state: Callable[[ShardTimers], S], clock: Clock
+    ) -> None:
+        self.partition = partition
+        self._clock = clock
+        self._timers = ShardTimers(self, clock)
+        self._state = make_state(self._timers)
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_appending = False
+        self._is_loaded = False
+        self._is_closed = False
+
+    # -- loading ----------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Replays the log, in slices. Whatever is appended meanwhile would be by this shard, which
+        does not serve yet."""
+        log = self.partition.log
+        offset = log.log_start_offset
+        end = log.log_end_offset
+        slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
+        while offset < end and not self._is_closed:
+            found = log.read(offset, _LOAD_BYTES, max_offset=end, at_least_one=True)
+            if found is None:
+                break
+            read = log.folder.workers.submit(found.file.read_at, found.offset, found.length)
+            content = memoryview(await read)
+            if isinstance(found, Cold):
+                continue
+            for position, header in iter_headers(content, allow_partial=True):
+                offset = header.next_offset
+                if header.is_control:
+                    continue
+                batch = content[position : position + header.size_bytes]
+                for record in iter_records(batch):
+                    self._replay_loaded(record)
+                    if self._clock.monotonic_s() >= slice_ends_s:
+                        await asyncio.sleep(0)
+                        slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
+        if not self._is_closed:
+            self.serve()
+
+    def serve(self) -> None:
+        """From now on: there is nothing to load, or it is loaded."""
+        self._is_loaded = True
+        self._state.loaded()
+
+    def _replay_loaded(self, record: Record) -> None:
+        try:
+            decoded = decode_record(self._state.RECORD_TYPES, record.key or b"", record.value)
+        except MalformedMessage as error:
+            logger.error(
+                "%s: the record at %d cannot be read and is passed over: %s",
+                self.partition.topic_partition,
+                record.offset,
+                error,
+            )
+            return
+        if decoded is not None:
+            self._state.replay(record.offset, decoded)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._timers.cancel_all()
+        self._state.unloaded()
+        while self._waiting:
+            self._waiting.popleft()()
+
+    # -- serving ----------------------------------------------------------------------------
+
+    def read(self, operation: Callable[[S], T]) -> T:
+        """Looks at the state. Raises KafkaError while there is none."""
+        self._check_serving()
+        return operation(self._state)
+
+    async def write(self, operation: Callable[[S], Result[T]]) -> T:
+        """Runs an operation in its turn; returns its response when its records are committed."""
+        while self._is_appending and not self._is_closed:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))  # type: ignore[misc]
+            await turn
+        self._check_serving()
+        result = operation(self._state)
+        if result.records:
+            await self._commit(result)
+        response = result.response
+        if isinstance(response, Deferred):
+            return await _resolved(response)
+        return response
+
+    async def _commit(self, result: Result[Any]) -> None:
+        self._is_appending = True
+        try:
+            first_offset = await self._append(result.records)
+        except KafkaError as error:
+            failure = _as_coordinator_error(error)
+            if result.on_failed is not None:
+                result.on_failed(failure)
+            if isinstance(result.response, Deferred) and result.response.is_resolved:
+                return
+            raise failure from error
+        else:
+            for offset, record in enumerate(result.records, first_offset):
+                self._state.replay(offset, record)
+        finally:
+            self._is_appending = False
+            if self._waiting:
+                self._waiting.popleft()()
+
+    async def _append(self, records: Sequence[CoordinatorRecord]) -> int:
+        now_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(index, now_ms, *encode_record(record)) for index, record in enumerate(records)]
+        )
+        appended = self.partition.append_own(batch)
+        if isinstance(appended, asyncio.Future):
+            return (await appended).first_offset
+        return appended.first_offset
+
+    def _check_serving(self) -> None:
+        if self._is_closed:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if not self._is_loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class ShardTimers:
+    """The timers of one shard."""
+
+    def __init__(self, shard: Shard[Any], clock: Clock) -> None:
+        self._shard = shard
+        self._clock = clock
+        self._timers: dict[str, Timer] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Result[Any]]) -> None:
+        self.cancel(name)
+        self._timers[name] = self._clock.call_later(
+            max(0, delay_ms) / 1000, lambda: self._ring(name, operation)
+        )
+
+    def cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def is_scheduled(self, name: str) -> bool:
+        return name in self._timers
+
+    def cancel_all(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _ring(self, name: str, operation: Callable[[], Result[Any]]) -> None:
+        due = self._timers.get(name)
+        task = asyncio.get_running_loop().create_task(self._run(name, due, operation))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _run(
+        self, name: str, due: Timer | None, operation: Callable[[], Result[Any]]
+    ) -> None:
+        def in_turn(_: Any) -> Result[Any]:
+            # While it waited for its turn it may have been cancelled or set anew.
+            if self._timers.get(name) is not due:
+                return Result(None)
+            del self._timers[name]
+            return operation()
+
+        try:
+            await self._shard.write(in_turn)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_COORDINATOR and name not in self._timers:
+                self.schedule(name, _TIMER_RETRY_MS, operation)
+
+
+async def _resolved(deferred: Deferred[T]) -> T:
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def resolve(value: T) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    deferred.on_resolved(resolve)
+    return await future
+
+
+def _as_coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client of the coordinator can make something of."""
+    match error.code:
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
+        case ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)
+        case _:
+            return error
