@@ -1,0 +1,1 @@
+"""The group coordinator: both protocols, and committed offsets."""
