@@ -84,6 +84,9 @@ class Connection:
             self._refuse(error)
             return
         self._handle_frames(frames)
+        if self._backlog:
+            # The transport calls back only if it had to wait; it may have sent all at once.
+            self._go_on()
         if self._frames.held_byte_count != self._held_bytes:
             self._account()
 

@@ -35,7 +35,8 @@ class RecordingTransport:
 
 
 class ScriptedDispatcher(Dispatcher):
-    """Answers `a...` with `A...` at once, `l...` later, `n...` never; the rest is bad."""
+    """Answers `a...` with `A...` at once, `b...` with much at once, `l...` later, `n...` never;
+    the rest is bad."""
 
     def __init__(self) -> None:
         self.later: dict[bytes, asyncio.Future[Reply | None]] = {}
@@ -47,6 +48,8 @@ class ScriptedDispatcher(Dispatcher):
         match name[:1]:
             case b"a":
                 return [name.upper()]
+            case b"b":
+                return [bytes(UNSENT_BYTES_MAX + 1)]
             case b"l":
                 self.later[name] = asyncio.get_running_loop().create_future()
                 return self.later[name]
@@ -135,6 +138,14 @@ def test_reading_stops_while_a_client_does_not_read() -> None:
     assert not harness.transport.is_reading
     harness.transport.unsent_byte_count = 0
     harness.connection.bytes_sent()
+    assert harness.transport.is_reading
+
+
+def test_what_came_with_a_large_answer_is_handled_though_all_of_it_was_sent_at_once() -> None:
+    """The transport calls back only when it had to wait; a librdkafka consumer hung for 60 s."""
+    harness = Harness()
+    harness.receive(b"big", b"a1", b"big", b"a2")
+    assert [sent for sent in harness.transport.sent if len(sent) < 10] == [b"A1", b"A2"]
     assert harness.transport.is_reading
 
 
