@@ -357,6 +357,7 @@ class SimulatedDisk:
         return _SimulatedLock(self, path)
 
     def total_and_free_bytes(self, path: str) -> tuple[int, int]:
+        self.check("total_and_free_bytes", path)
         self._folder(path)
         return self._capacity_bytes, max(0, self._capacity_bytes - self._used_bytes)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ottla.kernel.errors import ErrorCode
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
+from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
 from ottla.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -24,12 +25,14 @@ def handle(
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results: list[DescribeLogDirsResult] = []
     for folder in services.logs.folders:
-        if folder.failure is not None:
+        try:
+            folder.check_online()
+            total_bytes, usable_bytes = folder.disk.total_and_free_bytes(folder.path)
+        except (StorageFailure, OSError):
             results.append(
                 DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder.path)
             )
             continue
-        total_bytes, usable_bytes = folder.disk.total_and_free_bytes(folder.path)
         logs = [
             log
             for log in services.logs.logs.values()

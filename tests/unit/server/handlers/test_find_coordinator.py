@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+GROUP, TRANSACTION = 0, 1
+NEWEST = 6
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+def test_one_key(version: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = FindCoordinatorRequest(key="g")
+        response = await broker.call(request, FindCoordinatorResponse, version)
+        assert response.error_code == ErrorCode.NONE
+        assert (response.node_id, response.host, response.port) == (7, "localhost", 9092)
+
+    with_broker(test, broker_id="7")
+
+
+@pytest.mark.parametrize("version", [4, NEWEST])
+def test_several_keys(version: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for key_type in (GROUP, TRANSACTION):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
+            response = await broker.call(request, FindCoordinatorResponse, version)
+            assert [one.key for one in response.coordinators] == ["a", "b"]
+            for one in response.coordinators:
+                assert one.error_code == ErrorCode.NONE
+                assert (one.node_id, one.host, one.port) == (7, "localhost", 9092)
+
+    with_broker(test, broker_id="7")
+
+
+def test_keys_of_a_kind_that_is_not_there_are_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = FindCoordinatorRequest(key_type=9, coordinator_keys=["a"])
+        (one,) = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert (one.key, one.error_code) == ("a", ErrorCode.INVALID_REQUEST)
+        assert (one.node_id, one.host, one.port) == (-1, "", -1)
+        old = FindCoordinatorRequest(key="a", key_type=9)
+        response = await broker.call(old, FindCoordinatorResponse, 2)
+        assert (response.error_code, response.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+    with_broker(test)
+
+
+def test_an_empty_transactional_id_is_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["", "a"])
+        response = await broker.call(request, FindCoordinatorResponse)
+        codes = [one.error_code for one in response.coordinators]
+        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+    with_broker(test)
+
+
+def test_each_listener_tells_of_itself() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        connection = await broker.connect(9093)
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        response = await connection.call(request, FindCoordinatorResponse, NEWEST)
+        assert (response.coordinators[0].host, response.coordinators[0].port) == ("far", 19093)
+
+    with_broker(
+        test,
+        listeners="IN://localhost:9092,OUT://localhost:9093",
+        advertised_listeners="IN://localhost:9092,OUT://far:19093",
+        listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
+        inter_broker_listener_name="IN",
+    )
