@@ -96,9 +96,7 @@ class LogLoader:
                 log_end_offset,
                 log_start_offset,
             )
-            for segment in [*segments, active]:
-                for path in segment.mark_deleted():
-                    self._disk.remove(path)
+            self._drop([*segments, active])
             segments = []
             active = self._create_active(log_start_offset)
             log_end_offset = log_start_offset
@@ -137,6 +135,7 @@ class LogLoader:
             if are_epochs_lost or not has_sound_indexes(self._folder, segment, names):
                 self._rebuild_indexes(segment)
         active = open_active(segments.pop(), self._config, self._now_ms)
+        active.is_entry_synced = active.is_index_synced
         log_end_offset = active.base_offset
         for batch in active.scan(active.offset_index.last_entry()[1]):
             log_end_offset = batch.header.next_offset
@@ -221,7 +220,8 @@ class LogLoader:
     def _drop(self, segments: list[Segment]) -> None:
         for segment in segments:
             logger.warning("dropping %s: records before it are lost", segment.path(LOG_SUFFIX))
-            for path in segment.mark_deleted():
+            segment.rename_deleted()
+            for path in segment.deleted_paths():
                 self._disk.remove(path)
 
     def _find_segments(self, names: set[str]) -> list[Segment]:

@@ -39,6 +39,7 @@ from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.timestamp_search import (
     TimestampOffset,
+    TimestampSearch,
     find_max_timestamp,
     find_timestamp,
     view_active,
@@ -136,6 +137,7 @@ class Log:
         """The end with what is prepared but not committed."""
         self._is_flush_queued = False
         self._truncation_count = 0
+        self._renaming_count = 0
         self.set_config(config)
 
     # Configuration
@@ -394,33 +396,35 @@ class Log:
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than the timestamp. Looks off the loop."""
-        return await self._search(
-            find_timestamp,
-            list(self._segments.closed),
-            view_active(self._segments.active, self._committed_bytes(), timestamp),
-            timestamp,
-            self.log_start_offset,
-        )
+        return await self._search(timestamp, find_timestamp)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp. Looks off the loop."""
-        return await self._search(
-            find_max_timestamp,
-            list(self._segments.closed),
-            view_active(self._segments.active, self._committed_bytes(), None),
-            self.log_start_offset,
-        )
+        return await self._search(None, find_max_timestamp)
 
     async def _search(
-        self, search: Callable[P, TimestampOffset | None], *args: P.args, **kwargs: P.kwargs
+        self,
+        timestamp: int | None,
+        search: Callable[[TimestampSearch], TimestampOffset | None],
     ) -> TimestampOffset | None:
-        self.folder.check_online()
-        try:
-            return await self.folder.workers.submit(search, *args, **kwargs)
-        except OSError as error:
-            raise self.folder.fail(error, f"searching {self.path}") from error
-        except CorruptFile as error:
-            raise CorruptRecord(str(error)) from error
+        while True:
+            self.folder.check_online()
+            view = TimestampSearch(
+                list(self._segments.closed),
+                view_active(self._segments.active, self._committed_bytes(), timestamp),
+                timestamp,
+                self.log_start_offset,
+            )
+            try:
+                return await self.folder.workers.submit(search, view)
+            except FileNotFoundError as error:
+                if view.closed == self._segments.closed:
+                    raise self.folder.fail(error, f"searching {self.path}") from error
+                # Retention was quicker. Look at what is left.
+            except OSError as error:
+                raise self.folder.fail(error, f"searching {self.path}") from error
+            except CorruptFile as error:
+                raise CorruptRecord(str(error)) from error
 
     def _committed_bytes(self) -> int:
         return self._segments.committed_bytes(self.log_end_offset, self._next_offset)
@@ -520,17 +524,28 @@ class Log:
             self._write_leader_epochs()
 
     def delete_segments(self, count: int) -> None:
-        """Removes the oldest closed segments, after `file.delete.delay.ms`."""
+        """Removes the oldest closed segments: from reading at once, from the disk after
+        `file.delete.delay.ms`. The queue renames them, after it has written the snapshot that
+        remembers their producers."""
         gone = self._segments.drop_oldest(count)
+        self._segments.active.is_entry_synced = False
         self.advance_log_start_offset(self._segments.first_base_offset)
-        self._discard(gone)
+        for segment in gone:
+            segment.forget_files()
+            self._remove_snapshot(segment.base_offset)
+            self._renaming_count += 1
+            self._submit(segment.rename_deleted).add_done_callback(self._renamed)
+            self._remove_later(segment.deleted_paths())
+
+    def _renamed(self, _: asyncio.Future[None]) -> None:
+        self._renaming_count -= 1
 
     def truncate_to(self, offset: int) -> bool:
         """Cuts off everything at or above the offset, whole batches. For a follower; waits for the
-        disk. False when there was nothing to cut. The recovery point may go back: it must reach
-        its checkpoint (`LogManager.checkpoint`) before the next append is acknowledged."""
-        self.folder.check_online()
-        assert self._next_offset == self.log_end_offset, "an append is pending"
+        disk. False when there was nothing to cut. `folder.drain` comes before, so that nothing
+        queued meets a new segment of an old name. The recovery point may go back, and must reach
+        its checkpoint (`LogManager.checkpoint_recovery_points`) before the next append."""
+        self._check_truncatable()
         if offset >= self.log_end_offset:
             # A leader that wrote nothing in its epoch has left an entry at the end.
             if self.leader_epochs.truncate_from_end(self.log_end_offset):
@@ -550,8 +565,9 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drops every record; the next one will have this offset."""
-        self.folder.check_online()
+        """Drops every record; the next one will have this offset. As with `truncate_to`,
+        `folder.drain` comes before."""
+        self._check_truncatable()
         logger.info("dropping all of %s to start at %d", self.path, offset)
         drop = self._segments.drop_all
         paths = self._guard("truncating", lambda: drop(offset, self._config))
@@ -563,6 +579,11 @@ class Log:
         self.leader_epochs.clear()
         self._write_leader_epochs()
         self.producer_state.producers.clear()
+
+    def _check_truncatable(self) -> None:
+        self.folder.check_online()
+        assert self._next_offset == self.log_end_offset, "an append is pending"
+        assert self._renaming_count == 0, "drain the folder before truncating"
 
     def _set_end(self, offset: int) -> None:
         self._truncation_count += 1
@@ -583,20 +604,19 @@ class Log:
         )
 
     def _discard(self, gone: Sequence[Segment]) -> None:
-        """Segments that are no longer in the list."""
-        paths = []
+        """Segments that were cut off. Their names are free again at once."""
         for segment in gone:
-            paths += self._guard("deleting a segment of", segment.mark_deleted)
+            segment.forget_files()
+            self._guard("deleting a segment of", segment.rename_deleted)
             self._remove_snapshot(segment.base_offset)
-        self._remove_later(paths)
+            self._remove_later(segment.deleted_paths())
 
     def _remove_later(self, paths: Sequence[str]) -> None:
         def remove() -> None:
             for path in paths:
                 self._submit(self.folder.disk.remove, path)
 
-        if paths:
-            self._clock.call_later(self._config.file_delete_delay_ms / 1000, remove)
+        self._clock.call_later(self._config.file_delete_delay_ms / 1000, remove)
 
     # The rest
 
@@ -620,7 +640,9 @@ class Log:
         if needs_snapshot:
             content = encode_snapshot(self.producer_state.producers.values())
             self.snapshots.add(end_offset, content)
-        elif self.recovery_point == end_offset and active.is_index_synced:
+        elif (
+            self.recovery_point == end_offset and active.is_index_synced and active.is_entry_synced
+        ):
             return
         try:
             # Not through the queue: many logs are synced at once, and the disk joins the work.

@@ -107,18 +107,17 @@ class Segment:
         for suffix in SEGMENT_SUFFIXES:
             self.folder.files.forget(self.path(suffix))
 
-    def mark_deleted(self) -> list[str]:
-        """Renames its files, so that a crash from now on does not bring it back, and returns
-        their new paths for removal. What is open stays readable."""
-        renamed = []
+    def rename_deleted(self) -> None:
+        """So that a crash from now on does not bring it back. What is open stays readable. May
+        be called off the loop; `forget_files` comes first."""
         disk = self.folder.disk
-        self.forget_files()
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
             if disk.exists(path):
                 disk.rename(path, path + DELETED_SUFFIX)
-                renamed.append(path + DELETED_SUFFIX)
-        return renamed
+
+    def deleted_paths(self) -> list[str]:
+        return [self.path(suffix) + DELETED_SUFFIX for suffix in SEGMENT_SUFFIXES]
 
 
 class ActiveSegment(Segment):

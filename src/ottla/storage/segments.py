@@ -95,9 +95,10 @@ class Segments:
         """An empty active segment begins too far below what comes (a follower of a compacted
         log): another takes its place. Returns the files that are to be removed."""
         assert self.active.size_bytes == 0, "only an empty segment is replaced"
-        paths = self.active.mark_deleted()
+        empty = self.active
+        empty.rename_deleted()
         self.active = self._create(base_offset, config)
-        return paths
+        return empty.deleted_paths()
 
     def drop_oldest(self, count: int) -> list[Segment]:
         gone, self.closed = self.closed[:count], self.closed[count:]
@@ -107,11 +108,13 @@ class Segments:
     def drop_all(self, base_offset: int, config: TopicConfig) -> list[str]:
         """Begins anew with one empty segment. Returns the files that are to be removed."""
         gone = self.all()
-        paths = [path for segment in gone for path in segment.mark_deleted()]
+        for segment in gone:
+            segment.forget_files()
+            segment.rename_deleted()
         self.closed = []
         self._base_offsets = []
         self.active = self._create(base_offset, config)
-        return paths
+        return [path for segment in gone for path in segment.deleted_paths()]
 
     def truncate(self, offset: int, config: TopicConfig) -> list[Segment]:
         """Cuts everything at or above the offset. Returns the segments that are gone whole."""

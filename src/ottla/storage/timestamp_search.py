@@ -3,7 +3,7 @@ loop, on what does not change any more: closed segments, and the active one up t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.kernel.disk import File
@@ -35,16 +35,22 @@ def view_active(active: ActiveSegment, end: int, timestamp: int | None) -> Activ
     return ActiveView(active.file, position, end, active.largest_timestamp)
 
 
-def find_timestamp(
-    closed: Sequence[Segment], active: ActiveView, timestamp: int, log_start_offset: int
-) -> TimestampOffset | None:
+class TimestampSearch(NamedTuple):
+    closed: list[Segment]
+    active: ActiveView
+    timestamp: int | None
+    log_start_offset: int
+
+
+def find_timestamp(search: TimestampSearch) -> TimestampOffset | None:
     """The first record that is not older and not below the log's start."""
-    for segment in closed:
+    _, active, timestamp, log_start_offset = search
+    assert timestamp is not None, "a timestamp to look for"
+    for segment in search.closed:
         if segment.largest().timestamp >= timestamp:
             position = segment.position_before_timestamp(timestamp - 1)
-            found = _find_in(
-                segment.scan(position, headers_only=False), timestamp, log_start_offset
-            )
+            batches = segment.scan(position, headers_only=False)
+            found = _find_in(batches, timestamp, log_start_offset)
             if found is not None:
                 return found
     if active.largest_timestamp < timestamp:
@@ -53,16 +59,13 @@ def find_timestamp(
     return _find_in(batches, timestamp, log_start_offset)
 
 
-def find_max_timestamp(
-    closed: Sequence[Segment], active: ActiveView, log_start_offset: int
-) -> TimestampOffset | None:
+def find_max_timestamp(search: TimestampSearch) -> TimestampOffset | None:
     """The first record that has the largest timestamp of all."""
     largest = max(
-        (segment.largest().timestamp for segment in closed),
-        default=-1,
+        search.active.largest_timestamp,
+        max((segment.largest().timestamp for segment in search.closed), default=-1),
     )
-    largest = max(largest, active.largest_timestamp)
-    return find_timestamp(closed, active, largest, log_start_offset) if largest >= 0 else None
+    return find_timestamp(search._replace(timestamp=largest)) if largest >= 0 else None
 
 
 def _find_in(
