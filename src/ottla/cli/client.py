@@ -22,7 +22,7 @@ from ottla.cli.options import pairs
 DEFAULT_BOOTSTRAP = "localhost:9092"
 REQUEST_TIMEOUT_S = 30.0
 _CONNECT_TIMEOUT_S = 5.0
-_METADATA_TIMEOUT_S = 10.0
+METADATA_TIMEOUT_S = 10.0
 # A broker that creates topics by itself first answers that the topic is unknown.
 _AUTO_CREATE_WAIT_S = 5.0
 
@@ -147,7 +147,7 @@ def wait_for(futures: Mapping[Any, Future[Answer]]) -> tuple[dict[Any, Answer], 
     failures: dict[Any, str] = {}
     for name, future in futures.items():
         try:
-            answers[name] = future.result(timeout=REQUEST_TIMEOUT_S + _METADATA_TIMEOUT_S)
+            answers[name] = future.result(timeout=REQUEST_TIMEOUT_S + METADATA_TIMEOUT_S)
         except KafkaException as error:
             failures[name] = message_of(error)
     return answers, failures
@@ -159,7 +159,7 @@ def find_topic(
     """The topic's metadata. With `may_appear`, a broker gets time to create it by itself."""
     deadline_s = time.monotonic() + (_AUTO_CREATE_WAIT_S if may_appear else 0)
     while True:
-        metadata: TopicMetadata = client.list_topics(topic, timeout=_METADATA_TIMEOUT_S).topics[
+        metadata: TopicMetadata = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[
             topic
         ]
         if metadata.error is None:

@@ -14,7 +14,14 @@ from confluent_kafka.admin import (
     ConfigSource,
 )
 
-from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, find_topic, wait_for
+from ottla.cli.client import (
+    METADATA_TIMEOUT_S,
+    REQUEST_TIMEOUT_S,
+    Cluster,
+    client_options,
+    find_topic,
+    wait_for,
+)
 from ottla.cli.errors import Failure
 from ottla.cli.options import json_option, pairs
 from ottla.cli.tables import Column, print_json, print_table
@@ -125,7 +132,7 @@ def check_entity(admin: AdminClient, entity_type: str, name: str) -> None:
     if entity_type == "topic":
         find_topic(admin, name)
         return
-    brokers = sorted(admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+    brokers = sorted(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers)
     if name not in map(str, brokers):
         raise Failure(f"there is no broker {name}; the cluster has {', '.join(map(str, brokers))}")
 

@@ -7,7 +7,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import click
 from confluent_kafka import (
@@ -22,7 +22,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import NewTopic
 
 from ottla.cli.client import (
-    REQUEST_TIMEOUT_S,
+    METADATA_TIMEOUT_S,
     Cluster,
     client_options,
     find_topic,
@@ -42,6 +42,7 @@ _RECORDS_A_CLOCK = 100
 _CONSUME_BATCH = 5_000
 # A consumer that asked for more records than there are ends after this long without one.
 _IDLE_S = 10.0
+_SHORTEST_S = 1e-6
 
 Clock = Callable[[], float]
 
@@ -145,14 +146,7 @@ def produce(
         producer.purge()
     producer.flush()
     run.live.clear()
-    _print_result(
-        run.delivered,
-        run.failed,
-        size * run.delivered,
-        time.monotonic() - started_s,
-        run.latencies_ms,
-        as_json,
-    )
+    _print_produced(run, size * run.delivered, time.monotonic() - started_s, as_json=as_json)
     if run.failed:
         warn(f"{run.failed:,} records were not delivered: {run.first_error}")
     return ExitCode.FAILED if run.failed or run.delivered < records else ExitCode.OK
@@ -215,8 +209,9 @@ class _ProduceRun:
 def consume(cluster: Cluster, topic: str, records: int | None, as_json: bool) -> int:
     """Read TOPIC from the beginning and measure. No consumer group is involved.
 
-    With --json: {"records", "failed", "seconds", "records_per_s", "mb_per_s", "latency_ms":
-    null}. The clock runs from the first request to the last record.
+    The clock runs from the first request to the last record.
+
+    With --json: {"records", "seconds", "records_per_s", "mb_per_s", "first_record_ms"}.
     """
     consumer = cluster.consumer(
         {
@@ -229,25 +224,31 @@ def consume(cluster: Cluster, topic: str, records: int | None, as_json: bool) ->
     try:
         partitions = sorted(find_topic(consumer, topic).partitions)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        count, size_bytes, seconds = _consume_all(consumer, set(partitions), records)
+        consumed = _consume_all(consumer, set(partitions), records)
     finally:
         consumer.close()
-    if count == 0:
+    if consumed.records == 0:
         raise Failure(f"{topic} is empty; fill it with `ottla perf produce {topic}`")
-    _print_result(count, 0, size_bytes, seconds, array("d"), as_json)
-    if records is not None and count < records:
-        warn(f"{topic} has only {count:,} of the {records:,} records asked for")
+    _print_consumed(consumed, as_json=as_json)
+    if records is not None and consumed.records < records:
+        warn(f"{topic} has only {consumed.records:,} of the {records:,} records asked for")
         return ExitCode.FAILED
     return ExitCode.OK
 
 
-def _consume_all(
-    consumer: Consumer, unfinished: set[int], records: int | None
-) -> tuple[int, int, float]:
-    """Count, bytes, and seconds from the first request to the last record."""
+class _Consumed(NamedTuple):
+    records: int
+    size_bytes: int
+    seconds: float
+    """From the first request to the last record."""
+    first_record_s: float
+    """From the first request to the first record: what the client needs to find its way."""
+
+
+def _consume_all(consumer: Consumer, unfinished: set[int], records: int | None) -> _Consumed:
     live = LiveLine()
     count = size_bytes = 0
-    began_s = last_s = time.monotonic()
+    began_s = first_s = last_s = time.monotonic()
     while (records is None and unfinished) or (records is not None and count < records):
         wanted = _CONSUME_BATCH if records is None else min(_CONSUME_BATCH, records - count)
         batch = consumer.consume(wanted, timeout=0.1)
@@ -255,6 +256,7 @@ def _consume_all(
         for message in batch:
             error = message.error()
             if error is None:
+                first_s = now_s if count == 0 else first_s
                 count += 1
                 size_bytes += len(message)
             elif error.code() == KafkaError._PARTITION_EOF:
@@ -267,12 +269,12 @@ def _consume_all(
             break
         live.update(count, size_bytes // max(1, count))
     live.clear()
-    return count, size_bytes, last_s - began_s
+    return _Consumed(count, size_bytes, last_s - began_s, first_s - began_s)
 
 
 def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
     admin = cluster.admin()
-    if topic in admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+    if topic in admin.list_topics(timeout=METADATA_TIMEOUT_S).topics:
         return
     futures = admin.create_topics(
         [NewTopic(topic, num_partitions=partitions, replication_factor=-1)]
@@ -282,39 +284,60 @@ def _make_topic(cluster: Cluster, topic: str, partitions: int) -> None:
         raise Failure(f"could not create {one_line(failures.items())}")
 
 
-def _print_result(
-    records: int,
-    failed: int,
-    size_bytes: int,
-    seconds: float,
-    latencies_ms: array[float],
-    as_json: bool,
-) -> None:
-    seconds = max(seconds, 1e-9)
-    latency = summary_of(latencies_ms)
-    result: dict[str, Any] = {
-        "records": records,
-        "failed": failed,
-        "seconds": round(seconds, 3),
-        "records_per_s": round(records / seconds, 1),
-        "mb_per_s": round(size_bytes / seconds / 1e6, 3),
-        "latency_ms": latency
-        and {
-            "p50": round(latency.p50_ms, 3),
-            "p95": round(latency.p95_ms, 3),
-            "p99": round(latency.p99_ms, 3),
-            "max": round(latency.max_ms, 3),
-        },
-    }
+def _print_produced(run: _ProduceRun, size_bytes: int, seconds: float, *, as_json: bool) -> None:
+    latency = summary_of(run.latencies_ms)
     if as_json:
-        print_json(result)
+        print_json(
+            {
+                "records": run.delivered,
+                "failed": run.failed,
+                **_rate_fields(run.delivered, size_bytes, seconds),
+                "latency_ms": latency
+                and {
+                    "p50": round(latency.p50_ms, 3),
+                    "p95": round(latency.p95_ms, 3),
+                    "p99": round(latency.p99_ms, 3),
+                    "max": round(latency.max_ms, 3),
+                },
+            }
+        )
         return
-    facts = [
-        ("records", f"{records:,} in {seconds:.2f} s"),
-        ("rate", f"{records / seconds:,.0f} records/s, {size_bytes / seconds / 1e6:,.1f} MB/s"),
-    ]
+    facts = _rate_facts(run.delivered, size_bytes, seconds)
     if latency is not None:
         names = ("p50", "p95", "p99", "max")
         parts = [f"{n} {milliseconds_text(ms)}" for n, ms in zip(names, latency, strict=True)]
         facts.append(("latency", ", ".join(parts)))
     print_facts(facts)
+
+
+def _print_consumed(consumed: _Consumed, *, as_json: bool) -> None:
+    rate = (consumed.records, consumed.size_bytes, consumed.seconds)
+    first_record_ms = consumed.first_record_s * 1000
+    if as_json:
+        print_json(
+            {
+                "records": consumed.records,
+                **_rate_fields(*rate),
+                "first_record_ms": round(first_record_ms, 3),
+            }
+        )
+    else:
+        first = ("first record", f"after {milliseconds_text(first_record_ms)}")
+        print_facts([*_rate_facts(*rate), first])
+
+
+def _rate_fields(records: int, size_bytes: int, seconds: float) -> dict[str, float]:
+    return {
+        "seconds": round(seconds, 3),
+        "records_per_s": round(records / max(seconds, _SHORTEST_S), 1),
+        "mb_per_s": round(size_bytes / max(seconds, _SHORTEST_S) / 1e6, 3),
+    }
+
+
+def _rate_facts(records: int, size_bytes: int, seconds: float) -> list[tuple[str, str]]:
+    rate = records / max(seconds, _SHORTEST_S)
+    mb_rate = size_bytes / max(seconds, _SHORTEST_S) / 1e6
+    return [
+        ("records", f"{records:,} in {seconds:.2f} s"),
+        ("rate", f"{rate:,.0f} records/s, {mb_rate:,.1f} MB/s"),
+    ]

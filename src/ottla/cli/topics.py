@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from ottla.cli.client import (
+    METADATA_TIMEOUT_S,
     REQUEST_TIMEOUT_S,
     Cluster,
     client_options,
@@ -106,7 +107,7 @@ def list_topics(cluster: Cluster, internal: bool, only_names: bool, as_json: boo
     With --json: [{"name", "partitions", "replication_factor", "records", "internal"}, ...].
     """
     admin = cluster.admin()
-    metadata = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    metadata = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
     names = sorted(name for name in metadata if internal or not name.startswith("__"))
     if only_names:
         print("".join(f"{name}\n" for name in names), end="")
@@ -183,7 +184,7 @@ def describe(
     """
     admin = cluster.admin()
     if not names:
-        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        known = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
         names = tuple(sorted(n for n in known if internal or not n.startswith("__")))
     topics = _describe_all(admin, names) if names else []
     if unhealthy:

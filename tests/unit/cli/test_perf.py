@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from array import array
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from ottla.cli.perf import LiveLine, _consume_all, _print_result, _ProduceRun
+from ottla.cli.perf import (
+    LiveLine,
+    _consume_all,
+    _Consumed,
+    _print_consumed,
+    _print_produced,
+    _ProduceRun,
+)
 
 
 class FakeMessage:
@@ -72,17 +78,17 @@ def test_consuming_ends_at_the_end_of_every_partition() -> None:
     ends = [FakeMessage(end_of=0), FakeMessage(end_of=1)]
     consumer: Any = FakeConsumer([FakeMessage(), ends[0], FakeMessage(50), ends[1], FakeMessage()])
 
-    count, size_bytes, _ = _consume_all(consumer, {0, 1}, None)
+    consumed = _consume_all(consumer, {0, 1}, None)
 
-    assert (count, size_bytes) == (3, 250)
+    assert (consumed.records, consumed.size_bytes) == (3, 250)
 
 
 def test_consuming_takes_no_more_than_asked_for() -> None:
     consumer: Any = FakeConsumer([FakeMessage()] * 10)
 
-    count, size_bytes, _ = _consume_all(consumer, {0}, 4)
+    consumed = _consume_all(consumer, {0}, 4)
 
-    assert (count, size_bytes) == (4, 400)
+    assert (consumed.records, consumed.size_bytes) == (4, 400)
 
 
 def test_the_live_line_comes_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,24 +101,43 @@ def test_the_live_line_comes_once_a_second(capsys: pytest.CaptureFixture[str]) -
     assert line.split() == ["4,000", "records", "2,000/s", "2.0", "MB/s"]
 
 
-def test_the_result_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_result(100, 0, 50_000_000, 2.0, array("d", [1, 2, 3, 4]), True)
+def finished_run(latencies_ms: list[float]) -> _ProduceRun:
+    producer: Any = FakeProducer()
+    run = _ProduceRun(producer, "t", b"")
+    run.latencies_ms.extend(latencies_ms)
+    return run
 
+
+def test_results_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_produced(finished_run([1, 2, 3, 4]), 50_000_000, 2.0, as_json=True)
     assert json.loads(capsys.readouterr().out) == {
-        "records": 100,
+        "records": 4,
         "failed": 0,
         "seconds": 2.0,
-        "records_per_s": 50.0,
+        "records_per_s": 2.0,
         "mb_per_s": 25.0,
         "latency_ms": {"p50": 2.0, "p95": 4.0, "p99": 4.0, "max": 4.0},
     }
 
+    _print_consumed(_Consumed(10, 5_000_000, 0.5, 0.1), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {
+        "records": 10,
+        "seconds": 0.5,
+        "records_per_s": 20.0,
+        "mb_per_s": 10.0,
+        "first_record_ms": 100.0,
+    }
 
-def test_the_result_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_result(1000, 0, 1_000_000, 0.5, array("d", [12.0]), False)
+
+def test_results_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_produced(finished_run([12.0] * 1000), 1_000_000, 0.5, as_json=False)
+    _print_consumed(_Consumed(10, 5_000_000, 0.5, 0.1), as_json=False)
 
     assert capsys.readouterr().out == (
         "records  1,000 in 0.50 s\n"
         "rate     2,000 records/s, 2.0 MB/s\n"
         "latency  p50 12 ms, p95 12 ms, p99 12 ms, max 12 ms\n"
+        "records       10 in 0.50 s\n"
+        "rate          20 records/s, 10.0 MB/s\n"
+        "first record  after 100 ms\n"
     )

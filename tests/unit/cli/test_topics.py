@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +59,19 @@ def test_a_topic_is_shown_with_its_settings_and_health(capsys: pytest.CaptureFix
         "        1    none  2,1       1           ?       ?  offline, under-replicated\n"
     )
     assert [part["partition"] for part in _only_unhealthy(topic)["partitions"]] == [1]
+
+
+def test_a_server_that_is_no_broker_is_told_from_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ottla.cli.topics.METADATA_TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and says nothing
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["topics", "list", "--bootstrap", address]) == 1
+
+    err = capsys.readouterr().err
+    assert err.startswith(f"ottla: {address} accepts connections but does not answer as a Kafka")
+    assert err.count("\n") == 1
 
 
 def test_altering_nothing_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
