@@ -124,12 +124,10 @@ class FrameReader:
     def _move_to_own(self, start: int, end: int, size: int) -> None:
         self._kept = b""
         self._own_bytes = size
-        own = memoryview(bytearray(min(size, _OWN_BUFFER_BYTES_AT_FIRST)))
         self._filled = end - start
-        if self._filled >= len(own):
-            own = memoryview(bytearray(min(size, 2 * self._filled)))
-        own[: self._filled] = self._shared[start:end]
-        self._own = own
+        room = min(size, max(_OWN_BUFFER_BYTES_AT_FIRST, 2 * self._filled))
+        self._own = memoryview(bytearray(room))
+        self._own[: self._filled] = self._shared[start:end]
 
     def _bytes_received_into_own(self, own: memoryview, count: int) -> list[memoryview]:
         self._filled += count

@@ -102,6 +102,17 @@ def test_an_own_buffer_grows_up_to_the_frame() -> None:
     assert len(frames[0]) == len(frame)
 
 
+def test_a_shared_buffer_that_is_larger_than_an_own_one_at_first() -> None:
+    reader = FrameReader(memoryview(bytearray(4_000_000)), 100_000_000, 1_000_000)
+    frame = PRODUCE + bytes(range(250)) * 20_000
+    assert receive(reader, framed(frame)[:2_500_000]) == []
+
+    half = reader.get_buffer()
+    half[:] = framed(frame)[2_500_000 : 2_500_000 + len(half)]
+    assert reader.bytes_received(len(half)) == []
+    assert receive(reader, framed(frame)[2_500_000 + len(half) :]) == [frame]
+
+
 @pytest.mark.parametrize("size", [-1, -(2**31), 100_000_001, 2**31 - 1])
 def test_an_impossible_size(size: int) -> None:
     with pytest.raises(FrameTooLarge, match=str(size)):
