@@ -16,6 +16,7 @@ from ottla.testing.loop import VirtualLoop, run_virtual
 from ottla.testing.machine import SimulatedMachine
 from ottla.testing.network import SimulatedNetwork
 from ottla.testing.store import MemoryEnsemble
+from ottla.wire.api import APIS, ApiKey
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -69,7 +70,7 @@ class SimulatedBroker:
         if self._connection is None:
             self._connection = await self.connect()
         if version == -1:
-            version = request.VERSIONS.stop - 1
+            version = APIS[ApiKey(request.API_KEY)].advertised_versions[-1]
         return await self._connection.call(request, response_class, version)
 
     async def create_topic(self, name: str, partition_count: int = 1, **config: str) -> TopicId:

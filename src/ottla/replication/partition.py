@@ -229,15 +229,11 @@ class Partition:
         log = self.log
         if timestamp == LATEST_TIMESTAMP:
             return OffsetAndTimestamp(end, -1, self.leader_epoch)
-        if timestamp in (
-            EARLIEST_TIMESTAMP,
-            EARLIEST_LOCAL_TIMESTAMP,
-            EARLIEST_PENDING_UPLOAD_TIMESTAMP,
-        ):
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start = log.log_start_offset
             return OffsetAndTimestamp(start, -1, self._epoch_at(start))
-        if timestamp == LATEST_TIERED_TIMESTAMP:
-            return None  # There is no remote storage to be found in.
+        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            return None  # There is no remote storage.
         if timestamp == MAX_TIMESTAMP:
             found = await log.offset_of_max_timestamp()
         else:

@@ -42,10 +42,6 @@ ANSWERED = (
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 )
 
-LISTED_FROM = {ApiKey.PRODUCE: 0}
-"""Listed lower than what works: librdkafka takes a Produce that begins above v0 for a broker
-without compression and silently sends uncompressed (KAFKA-18659; Kafka 4 does the same)."""
-
 
 def handler_of(key: ApiKey) -> Handler:
     module = importlib.import_module(f"ottla.server.handlers.{key.name.lower()}")

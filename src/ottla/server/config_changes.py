@@ -72,6 +72,8 @@ async def _change(
 ) -> None:
     name = resource.resource_name
     if resource_type(resource.resource_type) is ResourceType.TOPIC:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all topics.")
         check_topic(services, name)
         plan = planner.plan_topic(resource)
         await services.configs.change_topic(name, plan, validate_only=validate_only)

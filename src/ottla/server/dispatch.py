@@ -13,7 +13,7 @@ from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
 from ottla.server.services import Services
 from ottla.wire.api import APIS, ApiKey
-from ottla.wire.codec import MalformedMessage, codec
+from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.header import append_response, decode_request_header, response_header_version
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 
@@ -29,8 +29,8 @@ class Route:
         self.key = key
         self.version = version
         self._response = APIS[key].response
-        self._decode = codec(APIS[key].request, version).decode
-        self._encode = codec(self._response, version).encode
+        self._decode = decoder(APIS[key].request, version)
+        self._encode = encoder(self._response, version)
         self._header_version = response_header_version(key, version)
         self._handler = handler
 
@@ -90,7 +90,8 @@ class Dispatcher:
         if api_key not in ANSWERED:
             raise BadRequest(f"API key {api_key} (version {version}) is not supported")
         key = ApiKey(api_key)
-        versions = APIS[key].versions
+        api = APIS[key]
+        versions = range(api.versions.start, api.advertised_versions.stop)
         if version not in versions:
             raise BadRequest(
                 f"{key.name} v{version} is not supported, "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ottla.kernel.errors import ErrorCode
-from ottla.server.apis import ANSWERED, LISTED_FROM
+from ottla.server.apis import ANSWERED
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.api import APIS, ApiKey
@@ -32,9 +32,5 @@ def handle(
 
 
 def listed(key: ApiKey) -> ApiVersion:
-    versions = APIS[key].versions
-    return ApiVersion(
-        api_key=key,
-        min_version=LISTED_FROM.get(key, versions.start),
-        max_version=versions.stop - 1,
-    )
+    versions = APIS[key].advertised_versions
+    return ApiVersion(api_key=key, min_version=versions[0], max_version=versions[-1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.server.context import RequestContext
@@ -24,20 +22,36 @@ async def handle(
     states = request.topics
     if context.api_version < BY_ID_SINCE:
         states = [DeleteTopicState(name=name) for name in request.topic_names]
-    counts = Counter((state.name, state.topic_id) for state in states)
     results: list[DeletableTopicResult] = []
-    for state in states:
-        result = DeletableTopicResult(name=state.name, topic_id=state.topic_id)
+    for same in _grouped(services, states):
+        result = DeletableTopicResult(
+            name=next((state.name for state in same if state.name is not None), None),
+            topic_id=max(state.topic_id for state in same),
+        )
         results.append(result)
         try:
-            if counts[state.name, state.topic_id] > 1:
+            if len(same) > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names the topic twice.")
-            await _delete(services, state, result)
+            await _delete(services, same[0], result)
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.message
     await services.changes_applied()
     return DeleteTopicsResponse(responses=results)
+
+
+def _grouped(services: Services, states: list[DeleteTopicState]) -> list[list[DeleteTopicState]]:
+    """Those that mean one topic together, also where one has its name and another its id."""
+    groups: dict[object, list[DeleteTopicState]] = {}
+    for state in states:
+        topic = services.image.topics_by_id.get(state.topic_id) if state.name is None else None
+        key = topic.name if topic else state.name
+        if state.topic_id != NO_TOPIC_ID and topic is None:
+            key = None
+        groups.setdefault(key if key is not None else (state.name, state.topic_id), []).append(
+            state
+        )
+    return list(groups.values())
 
 
 async def _delete(

@@ -32,7 +32,6 @@ def handle(
                 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             ),
             error_message="this is a broker: it describes broker endpoints only",
-            endpoint_type=request.endpoint_type,
         )
     response = DescribeClusterResponse(
         cluster_id=image.cluster_id or "",

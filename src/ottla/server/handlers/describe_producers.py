@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.controller.topic_names import check_topic_name
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
@@ -32,6 +33,7 @@ def handle(
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         log = services.replicas.partition(topic, index).log
     except KafkaError as error:
         return PartitionResponse(

@@ -28,13 +28,15 @@ def handle(
     names = {topic.name for topic in request.topics} or set(image.topics)
     cursor = request.cursor
     if cursor is not None:
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return _refused(request)
         names = {name for name in names if name >= cursor.topic_name}
     left = max(1, min(request.response_partition_limit, PARTITION_COUNT_MAX))
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         first = 0
         if cursor is not None and name == cursor.topic_name:
-            first = max(0, cursor.partition_index)
+            first = cursor.partition_index
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
@@ -51,13 +53,27 @@ def handle(
     return response
 
 
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor points to a place that the request does not have."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
     except KafkaError as error:
         code = error.code
-    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
 
 
 def _described(

@@ -40,8 +40,6 @@ def handle(
 def _find(broker_id: int, endpoint: Endpoint | None, key: str, key_type: int) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         return _error(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
-    if key_type == TRANSACTION and not key:
-        return _error(key, ErrorCode.INVALID_REQUEST, "a transactional id is not empty")
     if endpoint is None:
         return _error(
             key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not on this listener"

@@ -34,7 +34,7 @@ async def handle(
             seen[at] = seen.get(at, 0) + 1
     topics: list[ListOffsetsTopicResponse] = []
     for topic in request.topics:
-        answers: list[ListOffsetsPartitionResponse] = []
+        answers: dict[int, ListOffsetsPartitionResponse] = {}
         for asked in topic.partitions:
             try:
                 if seen[topic.name, asked.partition_index] > 1:
@@ -46,8 +46,9 @@ async def handle(
                 answer = ListOffsetsPartitionResponse(
                     partition_index=asked.partition_index, error_code=error.code
                 )
-            answers.append(answer)
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+            answers[asked.partition_index] = answer
+        partitions = list(answers.values())
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 

@@ -48,12 +48,14 @@ def test_keys_of_a_kind_that_is_not_there_are_refused() -> None:
     with_broker(test)
 
 
-def test_an_empty_transactional_id_is_refused() -> None:
+def test_an_empty_transactional_id_has_a_coordinator_too() -> None:
+    """As with Kafka; it is InitProducerId that refuses it."""
+
     async def test(broker: SimulatedBroker) -> None:
         request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["", "a"])
         response = await broker.call(request, FindCoordinatorResponse)
         codes = [one.error_code for one in response.coordinators]
-        assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+        assert codes == [ErrorCode.NONE, ErrorCode.NONE]
 
     with_broker(test)
 
