@@ -194,7 +194,8 @@ class SystemTransport:
         try:
             self.unsent_byte_count -= self._send_slice(part, min(part.length, _WARM_BYTES))
         except BlockingIOError:
-            pass
+            self._set_writing(True)
+            return
         except OSError as failure:
             self._close(failure)
             return
@@ -209,7 +210,11 @@ class SystemTransport:
         self._unsent.clear()
         self.unsent_byte_count = 0
         self._socket.close()
-        self._loop.call_soon(self._receiver.connection_lost, error)
+        # Later, when there is a receiver: whoever accepts a connection may refuse it.
+        self._loop.call_soon(self._lost, error)
+
+    def _lost(self, error: BaseException | None) -> None:
+        self._receiver.connection_lost(error)
 
 
 class SystemListener:

@@ -28,8 +28,10 @@ class SimulatedTransport:
         self._other: SimulatedTransport
         self._receiver: Receiver
 
-    def connect(self, other: SimulatedTransport, receiver: Receiver) -> None:
+    def connect(self, other: SimulatedTransport) -> None:
         self._other = other
+
+    def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
 
     def send(self, parts: Sequence[Part]) -> None:
@@ -65,7 +67,11 @@ class SimulatedTransport:
         if not self._is_closed:
             self._is_closed = True
             self._arrived.clear()
-            self._network.loop.call_soon(self._receiver.connection_lost, error)
+            # Later, when there is a receiver: whoever accepts a connection may refuse it.
+            self._network.loop.call_soon(self._lost, error)
+
+    def _lost(self, error: BaseException | None) -> None:
+        self._receiver.connection_lost(error)
 
     def _arrive(self, chunk: memoryview) -> None:
         self._arrived.append(chunk)
@@ -138,10 +144,12 @@ class SimulatedNetwork:
             raise ConnectionRefusedError(f"nobody listens on port {port}")
         near = SimulatedTransport(self, host, port)
         far = SimulatedTransport(self, "client", self._new_port())
-        near.connect(far, accept(near))
+        near.connect(far)
+        far.connect(near)
+        near.start(accept(near))
         listener = self._listeners[port]
-        far.connect(near, listener.accept(far))
         listener.accepted.append(far)
+        far.start(listener.accept(far))
         return near
 
     def forget(self, listener: SimulatedListener) -> None:

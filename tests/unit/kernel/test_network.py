@@ -178,6 +178,52 @@ def test_a_cold_slice_is_read_by_a_worker_first(
     assert max(reads) <= MB
 
 
+def test_a_cold_slice_waits_for_a_slow_reader_without_reading_it_again_and_again(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read_at = SystemFile.read_at
+
+    def noted_read_at(self: SystemFile, offset: int, length: int) -> bytes:
+        reads.append(length)
+        return read_at(self, offset, length)
+
+    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
+    content = file.read_at(0, file.size())
+    monkeypatch.setattr(SystemFile, "read_at", noted_read_at)
+
+    async def scenario(pair: Pair) -> None:
+        pair.client.transport.pause_reading()
+        pair.server.transport.send([FileSlice(file, 0, file.size())] * 2)
+        read_count = -1
+        while len(reads) != read_count:  # Until the socket is full.
+            read_count = len(reads)
+            await asyncio.sleep(0.05)
+        assert pair.server.transport.unsent_byte_count > 0
+        pair.client.transport.resume_reading()
+        await pair.client.until(lambda: len(pair.client.received) == 2 * file.size())
+        assert pair.client.received == content * 2
+
+    run(scenario)
+
+
+def test_a_cold_file_that_cannot_be_read_closes_the_connection(
+    file: SystemFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing_read_at(self: SystemFile, offset: int, length: int) -> bytes:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
+    monkeypatch.setattr(SystemFile, "read_at", failing_read_at)
+
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.send([FileSlice(file, 0, 10)])
+        await pair.server.until(lambda: bool(pair.server.losses))
+        assert "the disk is broken" in str(pair.server.losses[0])
+
+    run(scenario)
+
+
 def test_a_slice_that_became_shorter_closes_the_connection(file: SystemFile) -> None:
     async def scenario(pair: Pair) -> None:
         part = FileSlice(file, 0, file.size())
@@ -240,6 +286,32 @@ def test_a_closed_listener_accepts_no_more_and_keeps_what_it_has() -> None:
             await pair.network.connect("127.0.0.1", pair.listener.port, Sides())
         pair.client.transport.send([b"still here"])
         await pair.server.until(lambda: pair.server.received == b"still here")
+
+    run(scenario)
+
+
+def test_whoever_accepts_may_refuse() -> None:
+    class Refusing(Side):
+        def __init__(self, transport: Transport) -> None:
+            super().__init__(transport)
+            transport.close()
+
+    async def scenario(pair: Pair) -> None:
+        refused: list[Refusing] = []
+
+        def accept(transport: Transport) -> Refusing:
+            refused.append(Refusing(transport))
+            return refused[0]
+
+        clients = Sides()
+        listener = pair.network.listen("127.0.0.1", 0, accept)
+        listener.start()
+        await pair.network.connect("127.0.0.1", listener.port, clients)
+        client = await clients.first()
+        await client.until(lambda: bool(client.losses))
+        await refused[0].until(lambda: bool(refused[0].losses))
+        assert refused[0].losses == [None]
+        listener.close()
 
     run(scenario)
 

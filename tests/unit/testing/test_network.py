@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ottla.kernel.disk import FileSlice
+from ottla.kernel.transport import Transport
+from ottla.testing.disk import SimulatedDisk
+from ottla.testing.loop import VirtualLoop, run_virtual
+from ottla.testing.network import SimulatedListener, SimulatedNetwork
+
+PORT = 9092
+
+
+class Side:
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.received = bytearray()
+        self.pieces: list[int] = []
+        self.losses: list[BaseException | None] = []
+        self._buffer = bytearray(1000)
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(self._buffer)
+
+    def bytes_received(self, count: int) -> None:
+        self.pieces.append(count)
+        self.received += self._buffer[:count]
+
+    def bytes_sent(self) -> None:
+        pass
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self.losses.append(error)
+
+
+class Pair:
+    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+        self.loop = loop
+        self.network = SimulatedNetwork(loop, random.Random(seed))
+        self.sides: list[Side] = []
+        self.listener = self.network.listen("localhost", PORT, self.accept)
+
+    def accept(self, transport: Transport) -> Side:
+        self.sides.append(Side(transport))
+        return self.sides[-1]
+
+    async def connect(self) -> None:
+        self.listener.start()
+        await self.network.connect("localhost", PORT, self.accept)
+
+    @property
+    def client(self) -> Side:
+        return self.sides[0]
+
+    @property
+    def server(self) -> Side:
+        return self.sides[1]
+
+
+def run(scenario: Callable[[Pair], Awaitable[None]], seed: int = 0) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        pair = Pair(loop, seed)
+        await pair.connect()
+        await scenario(pair)
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bytes_arrive_late_in_pieces_and_in_order(seed: int) -> None:
+    async def scenario(pair: Pair) -> None:
+        disk = SimulatedDisk(random.Random(seed))
+        file = disk.open("/file", create=True)
+        file.write_at(0, [b"0123456789"])
+        sent = bytes(number % 251 for number in range(20_000))
+        pair.client.transport.send([sent, FileSlice(file, 2, 3)])
+        pair.client.transport.send([b"end"])
+        assert pair.server.received == b""
+        await asyncio.sleep(1)
+        assert pair.server.received == sent + b"234end"
+        assert len(pair.server.pieces) > 20
+        pair.server.transport.send([b"back"])
+        await asyncio.sleep(1)
+        assert pair.client.received == b"back"
+
+    run(scenario, seed)
+
+
+def test_nothing_is_delivered_while_paused() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.pause_reading()
+        pair.client.transport.send([b"x" * 5000])
+        await asyncio.sleep(1)
+        assert pair.server.received == b""
+        pair.server.transport.resume_reading()
+        await asyncio.sleep(1)
+        assert len(pair.server.received) == 5000
+
+    run(scenario)
+
+
+def test_closing_is_heard_once_on_both_sides_after_what_was_sent() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.client.transport.send([b"last words"])
+        pair.client.transport.close()
+        pair.client.transport.close()
+        assert pair.client.losses == []
+        pair.client.transport.send([b"too late"])
+        await asyncio.sleep(1)
+        assert pair.client.losses == [None]
+        assert pair.server.losses == [None]
+        assert pair.server.received == b"last words"
+
+    run(scenario)
+
+
+def test_whoever_accepts_may_refuse() -> None:
+    class Refusing(Side):
+        def __init__(self, transport: Transport) -> None:
+            super().__init__(transport)
+            transport.close()
+
+    async def main(loop: VirtualLoop) -> None:
+        network = SimulatedNetwork(loop, random.Random(0))
+        refused: list[Refusing] = []
+        clients: list[Side] = []
+
+        def accept(transport: Transport) -> Side:
+            refused.append(Refusing(transport))
+            return refused[0]
+
+        def keep(transport: Transport) -> Side:
+            clients.append(Side(transport))
+            return clients[0]
+
+        network.listen("localhost", PORT, accept).start()
+        await network.connect("localhost", PORT, keep)
+        await asyncio.sleep(1)
+        assert refused[0].losses == clients[0].losses == [None]
+
+    run_virtual(main)
+
+
+def test_a_port_is_taken_once_and_free_again_when_closed() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        pair = Pair(loop, 0)
+        with pytest.raises(OSError, match="in use"):
+            pair.network.listen("localhost", PORT, pair.accept)
+        with pytest.raises(ConnectionRefusedError):  # It does not accept yet.
+            await pair.network.connect("localhost", PORT, pair.accept)
+        await pair.connect()
+        pair.listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await pair.network.connect("localhost", PORT, pair.accept)
+        pair.network.listen("localhost", PORT, pair.accept)
+        # Open connections stay.
+        pair.client.transport.send([b"still here"])
+        await asyncio.sleep(1)
+        assert pair.server.received == b"still here"
+
+    run_virtual(main)
+
+
+def test_port_0_is_one_that_is_free() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        pair = Pair(loop, 0)
+        ports = {pair.network.listen("localhost", 0, pair.accept).port for _ in range(3)}
+        assert len(ports) == 3
+        assert 0 not in ports
+
+    run_virtual(main)
+
+
+def test_a_listener_that_dies_takes_its_connections_along() -> None:
+    async def scenario(pair: Pair) -> None:
+        assert isinstance(pair.listener, SimulatedListener)
+        pair.listener.die()
+        await asyncio.sleep(1)
+        assert pair.client.losses == [None]
+
+    run(scenario)
