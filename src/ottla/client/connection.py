@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.kernel.transport import Network, Part, Transport
 from ottla.wire.api import APIS, ApiKey
 from ottla.wire.codec import MalformedMessage, codec
-from ottla.wire.framing import FrameReader
+from ottla.wire.framing import FrameReader, FrameTooLarge
 from ottla.wire.header import (
     RequestHeader,
     append_request,
@@ -44,6 +44,7 @@ class ClientConnection:
         self._awaited: deque[_Awaited] = deque()
         self._next_correlation_id = 0
         self._is_lost = False
+        self._failure: Exception | None = None
 
     @classmethod
     async def open(
@@ -98,41 +99,41 @@ class ClientConnection:
         return self._frames.get_buffer()
 
     def bytes_received(self, count: int) -> None:
-        for frame in self._frames.bytes_received(count):
-            self._take(frame)
+        try:
+            for frame in self._frames.bytes_received(count):
+                self._take(frame)
+        except (FrameTooLarge, MalformedMessage) as error:
+            # Nothing that comes after it can be trusted.
+            self._failure = error
+            self._transport.close()
 
     def bytes_sent(self) -> None:
         pass
 
     def connection_lost(self, error: BaseException | None) -> None:
         self._is_lost = True
+        reason = self._failure or error or "it was closed"
         while self._awaited:
             awaited = self._awaited.popleft()
             if not awaited.response.done():
                 awaited.response.set_exception(
-                    ConnectionError(f"the connection to {self._transport.peer} was lost: {error}")
+                    ConnectionError(f"the connection to {self._transport.peer} was lost: {reason}")
                 )
 
     def _take(self, frame: memoryview) -> None:
         if not self._awaited:
-            self._transport.close()
-            return
-        awaited = self._awaited.popleft()
-        try:
-            correlation_id, position = decode_response_header(
-                frame, response_header_version(awaited.key, awaited.version)
+            raise MalformedMessage("a response came that nobody asked for")
+        awaited = self._awaited[0]
+        correlation_id, position = decode_response_header(
+            frame, response_header_version(awaited.key, awaited.version)
+        )
+        if correlation_id != awaited.correlation_id:
+            raise MalformedMessage(
+                f"response {correlation_id} came where {awaited.correlation_id} was due"
             )
-            if correlation_id != awaited.correlation_id:
-                raise MalformedMessage(
-                    f"response {correlation_id} came where {awaited.correlation_id} was due"
-                )
-            # The frame's memory is reused: what the response holds of it must be its own.
-            own = memoryview(bytes(frame))
-            response, _ = codec(APIS[awaited.key].response, awaited.version).decode(own, position)
-        except MalformedMessage as error:
-            if not awaited.response.done():
-                awaited.response.set_exception(ConnectionError(str(error)))
-            self._transport.close()
-            return
+        # The frame's memory is reused: what the response holds of it must be its own.
+        own = memoryview(bytes(frame))
+        response, _ = codec(APIS[awaited.key].response, awaited.version).decode(own, position)
+        self._awaited.popleft()
         if not awaited.response.done():
             awaited.response.set_result(response)
