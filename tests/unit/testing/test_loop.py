@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla.testing.loop import EPOCH_MS, NothingLeft, VirtualClock, VirtualLoop, run_virtual
+
+
+def test_time_passes_without_waiting() -> None:
+    async def main(loop: VirtualLoop) -> float:
+        await asyncio.sleep(86_400)
+        return loop.now_s
+
+    assert run_virtual(main) == 86_400
+
+
+def test_timers_ring_in_the_order_of_their_times() -> None:
+    async def main(loop: VirtualLoop) -> list[tuple[str, float]]:
+        rung: list[tuple[str, float]] = []
+
+        def ring(name: str) -> None:
+            rung.append((name, loop.now_s))
+
+        for name, delay_s in (("c", 3.0), ("a", 1.0), ("b", 2.0)):
+            loop.call_later(delay_s, ring, name)
+        await asyncio.sleep(2.5)
+        return rung
+
+    assert run_virtual(main) == [("a", 1.0), ("b", 2.0)]
+
+
+def test_waiting_for_what_never_comes_is_an_error_and_no_hang() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        await loop.create_future()
+
+    with pytest.raises(NothingLeft):
+        run_virtual(main)
+
+
+def test_tasks_that_are_left_are_ended() -> None:
+    ended: list[str] = []
+
+    async def forgotten() -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append("forgotten")
+
+    async def main(loop: VirtualLoop) -> None:
+        task = asyncio.create_task(forgotten())
+        await asyncio.sleep(1)
+        assert not task.done()
+
+    run_virtual(main)
+    assert ended == ["forgotten"]
+
+
+def test_a_clock_tells_the_loops_time_with_its_own_skew() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        right, fast = VirtualClock(loop), VirtualClock(loop, skew_ms=500)
+        await asyncio.sleep(2)
+        assert right.monotonic_s() == fast.monotonic_s() == 2
+        assert right.now_ms() == EPOCH_MS + 2000
+        assert fast.now_ms() == EPOCH_MS + 2500
+
+    run_virtual(main)
+
+
+def test_timers_of_a_clock_ring_until_they_are_cancelled_or_it_stops() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        rung: list[str] = []
+        clock, other = VirtualClock(loop), VirtualClock(loop)
+        clock.call_later(1, lambda: rung.append("in time"))
+        clock.call_later(1, lambda: rung.append("cancelled")).cancel()
+        clock.call_later(3, lambda: rung.append("after the end"))
+        other.call_later(3, lambda: rung.append("of another process"))
+        await asyncio.sleep(2)
+        clock.stop()
+        await asyncio.sleep(2)
+        return rung
+
+    assert run_virtual(main) == ["in time", "of another process"]
