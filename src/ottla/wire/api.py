@@ -7,15 +7,25 @@ from typing import NamedTuple
 
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -27,18 +37,26 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ottla.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.schema import Request, Response
 
 
@@ -47,7 +65,15 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -61,9 +87,13 @@ class ApiKey(IntEnum):
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -98,7 +128,15 @@ APIS: dict[ApiKey, Api] = {
         (FetchRequest, FetchResponse),
         (ListOffsetsRequest, ListOffsetsResponse),
         (MetadataRequest, MetadataResponse),
+        (OffsetCommitRequest, OffsetCommitResponse),
+        (OffsetFetchRequest, OffsetFetchResponse),
         (FindCoordinatorRequest, FindCoordinatorResponse),
+        (JoinGroupRequest, JoinGroupResponse),
+        (HeartbeatRequest, HeartbeatResponse),
+        (LeaveGroupRequest, LeaveGroupResponse),
+        (SyncGroupRequest, SyncGroupResponse),
+        (DescribeGroupsRequest, DescribeGroupsResponse),
+        (ListGroupsRequest, ListGroupsResponse),
         (ApiVersionsRequest, ApiVersionsResponse),
         (CreateTopicsRequest, CreateTopicsResponse),
         (DeleteTopicsRequest, DeleteTopicsResponse),
@@ -112,15 +150,21 @@ APIS: dict[ApiKey, Api] = {
         (AlterConfigsRequest, AlterConfigsResponse),
         (DescribeLogDirsRequest, DescribeLogDirsResponse),
         (CreatePartitionsRequest, CreatePartitionsResponse),
+        (DeleteGroupsRequest, DeleteGroupsResponse),
         (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+        (OffsetDeleteRequest, OffsetDeleteResponse),
         (DescribeClusterRequest, DescribeClusterResponse),
         (DescribeProducersRequest, DescribeProducersResponse),
+        (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
+        (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
         (DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
     )
 }
 
 FIRST_FLEXIBLE_VERSION: dict[int, int] = {
-    api.key: api.request.FLEXIBLE_VERSIONS[0] for api in APIS.values()
+    api.key: api.request.FLEXIBLE_VERSIONS[0]
+    for api in APIS.values()
+    if api.request.FLEXIBLE_VERSIONS
 }
 """From which version on the headers of an API have tagged fields; also for versions above those
 that we know, as KIP-511 needs for ApiVersions."""

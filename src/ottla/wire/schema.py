@@ -339,6 +339,7 @@ def array(
     versions: str = ...,
     *,
     nullable: str,
+    tag: int | None = ...,
     default: tuple[()] | None = ...,
     ignorable: bool = ...,
 ) -> list[T] | None: ...
@@ -360,9 +361,13 @@ def array(
 
 
 @overload
-def nested(element: type[T], versions: str = ..., *, tag: int, ignorable: bool = ...) -> T: ...
+def nested(
+    element: type[T], versions: str = ..., *, tag: int | None = ..., ignorable: bool = ...
+) -> T: ...
 @overload
-def nested(element: type[T], versions: str = ..., *, nullable: str, default: None) -> T | None: ...
+def nested(
+    element: type[T], versions: str = ..., *, nullable: str, tag: int | None = ..., default: None
+) -> T | None: ...
 def nested(
     element: Any,
     versions: str = "0+",
