@@ -172,11 +172,27 @@ class Shard(Generic[S]):
                 self._waiting.popleft()()
 
     async def _append(self, records: Sequence[CoordinatorRecord]) -> int:
+        """In one batch if that is not too large. Returns the first offset; the others follow it,
+        since nobody else writes to this partition."""
         now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [Record(index, now_ms, *encode_record(record)) for index, record in enumerate(records)]
-        )
-        appended = self.partition.append_own(batch)
+        limit_bytes = self.partition.log.config.max_message_bytes // 2
+        first_offset: int | None = None
+        batch: list[Record] = []
+        batch_bytes = 0
+        for record in records:
+            key, value = encode_record(record)
+            size_bytes = len(key) + len(value or b"")
+            if batch and batch_bytes + size_bytes > limit_bytes:
+                offset = await self._append_batch(batch)
+                first_offset = offset if first_offset is None else first_offset
+                batch, batch_bytes = [], 0
+            batch.append(Record(len(batch), now_ms, key, value))
+            batch_bytes += size_bytes
+        offset = await self._append_batch(batch)
+        return offset if first_offset is None else first_offset
+
+    async def _append_batch(self, records: Sequence[Record]) -> int:
+        appended = self.partition.append_own(build_batch(records))
         if isinstance(appended, asyncio.Future):
             return (await appended).first_offset
         return appended.first_offset

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import ClassVar
+
+import pytest
+
+from ottla.coordinators.record import CoordinatorRecord, RecordType
+from ottla.coordinators.result import Deferred, Result
+from ottla.coordinators.shard import Shard, ShardTimers
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.replication.partition import Partition
+from ottla.testing.loop import VirtualClock
+from ottla.wire.schema import Message, int32, string
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+
+class CountKey(Message, api_key=1, versions="0"):
+    name: str = string()
+
+
+class CountValue(Message, api_key=1, versions="0"):
+    count: int = int32()
+
+
+class Counters:
+    """Counts by name; what a coordinator's state looks like at its smallest."""
+
+    RECORD_TYPES: ClassVar[Mapping[int, RecordType]] = {1: RecordType(CountKey, CountValue)}
+
+    def __init__(self, timers: ShardTimers) -> None:
+        self.timers = timers
+        self.counts: dict[str, int] = {}
+        self.events: list[str] = []
+
+    def add(self, name: str) -> Result[int]:
+        count = self.counts.get(name, 0) + 1
+        record = CoordinatorRecord(CountKey(name=name), CountValue(count=count))
+        return Result(count, [record], on_failed=lambda error: self.events.append(error.code.name))
+
+    def forget(self, name: str) -> Result[None]:
+        return Result(None, [CoordinatorRecord(CountKey(name=name), None)])
+
+    def add_later(self, name: str, delay_ms: int) -> Result[None]:
+        self.timers.schedule(name, delay_ms, lambda: self.add(name))
+        return Result(None)
+
+    def replay(self, offset: int, record: CoordinatorRecord) -> None:
+        assert isinstance(record.key, CountKey)
+        if record.value is None:
+            self.counts.pop(record.key.name, None)
+        else:
+            assert isinstance(record.value, CountValue)
+            self.counts[record.key.name] = record.value.count
+
+    def loaded(self) -> None:
+        self.events.append("loaded")
+
+    def unloaded(self) -> None:
+        self.events.append("unloaded")
+
+
+async def partition_of(broker: SimulatedBroker) -> Partition:
+    replicas = broker.machine.broker.replicas
+    if ("state", 0) not in replicas.topic_partitions():
+        await broker.create_topic("state", cleanup_policy="compact")
+    return replicas.partition("state", 0)
+
+
+async def open_shard(broker: SimulatedBroker) -> Shard[Counters]:
+    shard = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+    await shard.load()
+    return shard
+
+
+def test_records_are_replayed_and_loaded_again() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        assert [await shard.write(lambda s: s.add("a")) for _ in range(3)] == [1, 2, 3]
+        await shard.write(lambda s: s.add("b"))
+        await shard.write(lambda s: s.forget("b"))
+        again = await open_shard(broker)
+        assert again.read(lambda s: s.counts) == {"a": 3}
+        assert again.read(lambda s: s.events) == ["loaded"]
+
+    with_broker(test)
+
+
+def test_a_shard_that_loads_or_is_closed_says_so() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+        with pytest.raises(KafkaError) as raised:
+            shard.read(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await shard.load()
+        shard.close()
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda s: s.add("a"))
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+
+    with_broker(test)
+
+
+def test_a_deferred_response_is_waited_for() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        deferred: Deferred[str] = Deferred()
+        waiting = asyncio.create_task(shard.write(lambda _: Result(deferred)))
+        await shard.write(lambda s: s.add("others go on"))
+        assert not waiting.done()
+        deferred.resolve("at last")
+        assert await waiting == "at last"
+
+    with_broker(test)
+
+
+def test_a_write_that_fails_is_not_replayed() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.isr = ()
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda s: s.add("a"))
+        assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert shard.read(lambda s: s.counts) == {}
+        assert shard.read(lambda s: s.events) == ["loaded", "COORDINATOR_NOT_AVAILABLE"]
+
+    with_broker(test)
+
+
+def test_many_records_go_into_several_batches() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        names = [f"{number}-{'x' * 30_000}" for number in range(60)]
+
+        def add_all(state: Counters) -> Result[None]:
+            return Result(None, [record for name in names for record in state.add(name).records])
+
+        await shard.write(add_all)
+        assert set((await open_shard(broker)).read(lambda s: s.counts)) == set(names)
+
+    with_broker(test)
+
+
+def test_writes_keep_their_order_while_the_disk_is_slow() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        writes = [asyncio.create_task(shard.write(lambda s: s.add("a"))) for _ in range(5)]
+        assert await asyncio.gather(*writes) == [1, 2, 3, 4, 5]
+
+    with_broker(test)
+
+
+def test_timers_ring_once_unless_cancelled_or_set_anew() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add_later("rings", 1000))
+        await shard.write(lambda s: s.add_later("cancelled", 1000))
+        await shard.write(lambda s: s.add_later("anew", 1000))
+        await asyncio.sleep(0.5)
+        shard.read(lambda s: s.timers.cancel("cancelled"))
+        await shard.write(lambda s: s.add_later("anew", 1000))
+        await asyncio.sleep(0.6)
+        assert shard.read(lambda s: s.counts) == {"rings": 1}
+        await asyncio.sleep(2)
+        assert shard.read(lambda s: s.counts) == {"rings": 1, "anew": 1}
+
+    with_broker(test)
+
+
+def test_a_timer_whose_records_cannot_be_written_is_tried_again() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        isr = shard.partition.isr
+        shard.partition.isr = ()
+        await shard.write(lambda s: s.add_later("a", 100))
+        await asyncio.sleep(1)
+        assert shard.read(lambda s: s.counts) == {}
+        shard.partition.isr = isr
+        await asyncio.sleep(1)
+        assert shard.read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_closing_ends_timers_and_waiting_writes() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add_later("a", 100))
+        state = shard.read(lambda s: s)
+        shard.close()
+        await asyncio.sleep(1)
+        assert state.counts == {}
+        assert state.events == ["loaded", "unloaded"]
+
+    with_broker(test)
