@@ -142,14 +142,18 @@ def produce(
     started_s = time.monotonic()
     try:
         run.send_all(records, rate)
+        is_interrupted = False
     except KeyboardInterrupt:
         producer.purge()
+        is_interrupted = True
     producer.flush()
     run.live.clear()
     _print_produced(run, size * run.delivered, time.monotonic() - started_s, as_json=as_json)
     if run.failed:
         warn(f"{run.failed:,} records were not delivered: {run.first_error}")
-    return ExitCode.FAILED if run.failed or run.delivered < records else ExitCode.OK
+    if is_interrupted:
+        return ExitCode.INTERRUPTED
+    return ExitCode.FAILED if run.failed else ExitCode.OK
 
 
 class _ProduceRun:
@@ -196,7 +200,7 @@ class _ProduceRun:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.latencies_ms.append((message.latency() or 0.0) * 1000)
-        else:
+        elif error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self.failed += 1
             self.first_error = self.first_error or message_of(KafkaException(error))
 

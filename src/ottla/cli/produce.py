@@ -37,6 +37,8 @@ class LineFormat(NamedTuple):
         else:
             key, value = self._split(line)
             record = InputRecord(value=self._null_or(value), key=key)
+        if not self.headers and self.partition is None:
+            return record
         return record._replace(
             headers=record.headers + self.headers,
             partition=record.partition if self.partition is None else self.partition,

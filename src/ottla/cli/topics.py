@@ -351,8 +351,9 @@ def delete(cluster: Cluster, names: tuple[str, ...], yes: bool) -> None:
     admin = cluster.admin()
     for name in unique:
         find_topic(admin, name)
-    if sys.stdin.isatty() and not yes:
-        click.confirm(f"Delete {', '.join(unique)} with all records?", abort=True, err=True)
+    question = f"Delete {', '.join(unique)} with all records?"
+    if sys.stdin.isatty() and not yes and not click.confirm(question, err=True):
+        raise Failure("nothing was deleted")
     _raise_if_failed(
         admin.delete_topics(unique, request_timeout=REQUEST_TIMEOUT_S), "could not delete"
     )
