@@ -27,6 +27,15 @@ T = TypeVar("T")
 PARTITION = TopicPartition("t", 0)
 
 
+_open_loops: list[VirtualLoop] = []
+
+
+def close_loops() -> None:
+    """After each test, by `conftest.py`."""
+    while _open_loops:
+        _open_loops.pop().close()
+
+
 class Machine:
     """One disk, and the brokers' storage that is started on it, one after another."""
 
@@ -38,6 +47,7 @@ class Machine:
         log_dirs: str = "/data",
     ) -> None:
         self.loop = VirtualLoop()
+        _open_loops.append(self.loop)
         self.clock = VirtualClock(self.loop)
         self.rng = random.Random(5)
         self.disk = SimulatedDisk(self.rng, now_ms=self.clock.now_ms)

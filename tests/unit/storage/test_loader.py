@@ -1,0 +1,188 @@
+"""What a start makes of the files that it finds."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.storage.errors import BrokerStartRefused
+from tests.unit.storage.support import Machine, offsets_in
+
+FIRST = "/data/t-0/00000000000000000000"
+
+
+def _rolled(*, clean: bool) -> Machine:
+    """Four segments of two batches of three records by one producer; stopped."""
+    machine = Machine(TopicConfig(segment_bytes=200, index_interval_bytes=0))
+    log = machine.log()
+    for number in range(8):
+        machine.append(log, count=3, producer_id=4, epoch=1, sequence=number * 3)
+        machine.wait(0.01)
+    assert len(log.segments) == 4
+    machine.wait()
+    if clean:
+        machine.stop()
+    else:
+        machine.disk.kill()
+    return machine
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_everything_is_there_again(clean: bool) -> None:
+    machine = _rolled(clean=clean)
+    machine.start()
+    log = machine.log()
+    assert offsets_in(log) == list(range(24))
+    assert len(log.segments) == 4
+    assert log.latest_epoch == 0
+    assert machine.append(log, count=3, producer_id=4, epoch=1, sequence=21).is_duplicate
+    assert machine.append(log, count=1, producer_id=4, epoch=1, sequence=24).first_offset == 24
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("segment", [0, 18])
+@pytest.mark.parametrize("damage", ["missing", "odd", "garbage"])
+def test_a_damaged_index_is_built_anew(clean: bool, suffix: str, segment: int, damage: str) -> None:
+    path = f"/data/t-0/{segment:020d}.{suffix}"
+    sound = _rolled(clean=clean)
+    sound.start()
+    expected = sound.disk.read_file(path)
+    assert expected
+    machine = _rolled(clean=clean)
+    content = machine.disk.read_file(path)
+    if damage == "missing":
+        machine.disk.remove(path)
+    elif damage == "odd":
+        machine.disk.open(path).write_at(len(content), [b"\0" * 5])
+    else:
+        if segment == 0:
+            return  # A closed segment's index is only looked at from outside.
+        machine.disk.open(path).write_at(0, [b"\xff" * len(content)])
+    machine.start()
+    log = machine.log()
+    assert offsets_in(log) == list(range(24))
+    found = machine.run(log.offset_for_timestamp(0))
+    assert found is not None
+    assert found.offset == 0
+    assert machine.disk.read_file(path) == expected
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 300, b"\xff" * 10, b"torn"])
+def test_a_torn_tail_is_cut_off(tail: bytes) -> None:
+    machine = _rolled(clean=False)
+    path = "/data/t-0/00000000000000000018.log"
+    size_bytes = machine.disk.size(path)
+    machine.disk.open(path).write_at(size_bytes, [tail])
+    machine.start()
+    assert machine.disk.size(path) == size_bytes
+    assert offsets_in(machine.log()) == list(range(24))
+
+
+def test_a_flipped_bit_ends_the_log_there() -> None:
+    machine = _rolled(clean=False)
+    machine.disk.remove("/data/recovery-point-offset-checkpoint")
+    file = machine.disk.open("/data/t-0/00000000000000000006.log")
+    byte = file.read_at(file.size() - 3, 1)[0]
+    file.write_at(file.size() - 3, [bytes([byte ^ 4])])
+    machine.start()
+    log = machine.log()
+    assert offsets_in(log) == list(range(9))
+    assert log.producer_state.producers[4].next_sequence == 9
+    assert machine.append(log, count=1, producer_id=4, epoch=1, sequence=9).first_offset == 9
+
+
+def test_what_lies_below_the_recovery_point_is_not_read() -> None:
+    machine = _rolled(clean=False)
+    machine.disk.replace_file("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 18\n")
+    file = machine.disk.open(f"{FIRST}.log")
+    file.write_at(70, [b"\xff"])
+    machine.start()
+    assert machine.log().log_end_offset == 24
+
+
+def test_a_segment_that_lost_its_end_takes_the_following_with_it() -> None:
+    """Files reach the disk in any order: the cut may fall between two batches."""
+    machine = _rolled(clean=False)
+    file = machine.disk.open("/data/t-0/00000000000000000006.log")
+    file.truncate(file.size() // 2)
+    machine.start()
+    assert offsets_in(machine.log()) == list(range(9))
+
+
+def test_a_gap_between_the_segments_of_a_compacted_topic_is_no_loss() -> None:
+    machine = _rolled(clean=False)
+    file = machine.disk.open("/data/t-0/00000000000000000006.log")
+    file.truncate(file.size() // 2)
+    machine.config = TopicConfig(cleanup_policy=("compact",))
+    machine.start()
+    assert machine.log().log_end_offset == 24
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_snapshot_is_dropped(clean: bool) -> None:
+    machine = _rolled(clean=clean)
+    for name in machine.names():
+        if name.endswith(".snapshot"):
+            machine.disk.open(f"/data/t-0/{name}").write_at(3, [b"\xff"])
+    machine.start()
+    log = machine.log()
+    assert log.producer_state.producers[4].next_sequence == 24
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_damaged_leader_epochs_are_read_from_the_batches(clean: bool) -> None:
+    machine = _rolled(clean=clean)
+    machine.disk.replace_file("/data/t-0/leader-epoch-checkpoint", b"garbage\n1\n")
+    machine.start()
+    assert machine.log().leader_epochs.entries == [(0, 0)]
+
+
+def test_a_clean_start_without_snapshots_does_not_look_for_producers() -> None:
+    """Kafka's rule for a broker that was upgraded."""
+    machine = _rolled(clean=True)
+    for name in machine.names():
+        if name.endswith(".snapshot"):
+            machine.disk.remove(f"/data/t-0/{name}")
+    machine.start()
+    assert machine.log().producer_state.producers == {}
+
+
+def test_expired_producers_stay_forgotten() -> None:
+    machine = _rolled(clean=True)
+    machine.wait(86_400)
+    machine.start()
+    assert machine.log().producer_state.producers == {}
+
+
+def test_an_orphaned_index_is_removed() -> None:
+    machine = _rolled(clean=True)
+    machine.disk.open("/data/t-0/00000000000000000099.index", create=True)
+    machine.start()
+    assert "00000000000000000099.index" not in machine.names()
+
+
+def test_a_start_beyond_the_end_empties_the_log() -> None:
+    machine = _rolled(clean=True)
+    machine.disk.replace_file("/data/log-start-offset-checkpoint", b"0\n1\nt 0 100\n")
+    machine.start()
+    log = machine.log()
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    assert machine.append(log).first_offset == 100
+
+
+def test_records_of_an_old_format_are_refused_not_cut() -> None:
+    machine = _rolled(clean=False)
+    message = (
+        b"\x01\x00" + bytes(8) + (0xFFFFFFFF).to_bytes(4, "big") + (1).to_bytes(4, "big") + b"v"
+    )
+    content = zlib.crc32(message).to_bytes(4, "big") + message
+    old = bytes(8) + len(content).to_bytes(4, "big") + content
+    path = "/data/t-0/00000000000000000018.log"
+    size_bytes = machine.disk.size(path)
+    machine.disk.open(path).write_at(size_bytes, [old + bytes(40)])
+    with pytest.raises(BrokerStartRefused, match="format 1"):
+        machine.start()
+    assert machine.disk.size(path) > size_bytes

@@ -1,0 +1,474 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.disk import FileSlice
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import TimestampType, parse_header, patch_max_timestamp
+from ottla.storage.batch_scan import Cold
+from ottla.storage.errors import StorageFailure
+from ottla.storage.log import Appended, Log, PendingWrite
+from ottla.testing.disk import Fault
+from tests.unit.storage.support import Machine, offsets_in
+
+
+def _read(log: Log, offset: int, max_bytes: int = 1 << 20) -> bytes:
+    piece = log.read(offset, max_bytes, max_offset=log.log_end_offset, at_least_one=True)
+    assert isinstance(piece, FileSlice)
+    return piece.read()
+
+
+# Appending
+
+
+def test_offsets_and_epoch_are_patched_in_place() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=3)
+    batch = machine.batch(2)
+    appended = log.append_as_leader(parse_header(batch), memoryview(batch), 7, 0)
+    assert appended == Appended(3, 4, -1, False)
+    header = parse_header(batch)
+    assert (header.base_offset, header.partition_leader_epoch) == (3, 7)
+    assert _read(log, 3) == batch
+    assert log.log_end_offset == 5
+
+
+def test_log_append_time_is_answered() -> None:
+    machine = Machine()
+    batch = machine.batch(1)
+    patch_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, 12345)
+    appended = machine.log().append_as_leader(parse_header(batch), memoryview(batch), 0, 0)
+    assert appended.log_append_time_ms == 12345
+
+
+def test_a_repeated_batch_is_answered_as_the_first_time_and_stored_once() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=2)
+    first = machine.append(log, count=3, producer_id=1, epoch=0, sequence=0)
+    again = machine.append(log, count=3, producer_id=1, epoch=0, sequence=0)
+    assert (again.first_offset, again.last_offset) == (first.first_offset, first.last_offset)
+    assert again.is_duplicate
+    assert not first.is_duplicate
+    assert offsets_in(log) == [0, 1, 2, 3, 4]
+
+
+def test_a_batch_larger_than_a_segment_is_refused() -> None:
+    machine = Machine(TopicConfig(segment_bytes=200))
+    log = machine.log()
+    with pytest.raises(KafkaError) as caught:
+        machine.append(log, value=b"x" * 500)
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_failed_write_is_never_acknowledged(error: int) -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=2, producer_id=1, epoch=0, sequence=0)
+    machine.disk.fail(Fault("write_at", ".log", error))
+    with pytest.raises(StorageFailure):
+        machine.append(log, count=2, producer_id=1, epoch=0, sequence=2)
+    assert log.log_end_offset == 2
+    assert log.producer_state.producers[1].next_sequence == 2
+    assert machine.failed == [("/data", ["t-0"])]
+    for call in (
+        lambda: machine.append(log),
+        lambda: _read(log, 0),
+        lambda: log.flush(),
+    ):
+        with pytest.raises(StorageFailure):
+            call()
+
+
+def test_what_a_full_disk_took_is_cut_off_again() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    size_bytes = log.size_bytes
+    machine.wait()
+    machine.disk.fill_up(free_bytes=10)
+    with pytest.raises(StorageFailure, match="No space left"):
+        machine.append(log)
+    assert machine.disk.size("/data/t-0/00000000000000000000.log") == size_bytes
+    machine.disk.fill_up(free_bytes=1 << 20)
+    machine.restart(clean=False)
+    assert machine.log().log_end_offset == 1
+
+
+def test_a_pending_write_is_seen_when_it_is_committed() -> None:
+    machine = Machine()
+    log = machine.log()
+    pending = []
+    for _ in range(3):
+        batch = machine.batch(2)
+        prepared = log.prepare(parse_header(batch), memoryview(batch), 0, 0)
+        assert isinstance(prepared, PendingWrite)
+        pending.append(prepared)
+    assert log.log_end_offset == 0
+    assert log.read(0, 1 << 20, max_offset=0, at_least_one=True) is None
+    futures = [log.folder.submit_write(each.write) for each in pending]
+    assert log.folder.is_slow
+    machine.wait()
+    assert all(future.done() for future in futures)
+    assert [log.commit(each).first_offset for each in pending] == [0, 2, 4]
+    assert not log.folder.is_slow
+    assert offsets_in(log) == list(range(6))
+
+
+def test_reading_stops_before_what_is_pending() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=2)
+    size_bytes = log.size_bytes
+    batch = machine.batch(1)
+    log.prepare(parse_header(batch), memoryview(batch), 0, 0)
+    assert len(_read(log, 0)) == size_bytes
+
+
+def test_a_pending_write_that_fails_takes_the_following_with_it() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.disk.fail(Fault("write_at", ".log", count=1))
+    futures = []
+    for _ in range(2):
+        batch = machine.batch(1)
+        pending = log.prepare(parse_header(batch), memoryview(batch), 0, 0)
+        assert isinstance(pending, PendingWrite)
+        futures.append(log.folder.submit_write(pending.write))
+    machine.wait()
+    assert all(isinstance(future.exception(), OSError) for future in futures)
+    assert machine.disk.size("/data/t-0/00000000000000000000.log") == 0
+    assert machine.failed == [("/data", ["t-0"])]
+
+
+def test_a_repeat_of_a_pending_batch_is_known() -> None:
+    machine = Machine()
+    log = machine.log()
+    batch = machine.batch(1, producer_id=3, epoch=0, sequence=0)
+    header = parse_header(batch)
+    log.prepare(header, memoryview(batch), 0, 0)
+    again = log.prepare(header, memoryview(bytearray(batch)), 0, 0)
+    assert isinstance(again, Appended)
+    assert again.is_duplicate
+
+
+def test_a_follower_keeps_the_leaders_offsets_and_epochs() -> None:
+    machine = Machine()
+    leader = machine.log()
+    for epoch in (0, 0, 2):
+        machine.append(leader, count=2, leader_epoch=epoch, producer_id=-1)
+    content = _read(leader, 0)
+    follower = Machine()
+    log = follower.log()
+    log.append_as_follower(memoryview(content + content[:40]))
+    assert _read(log, 0) == content
+    assert log.leader_epochs.entries == [(0, 0), (2, 4)]
+    with pytest.raises(KafkaError):
+        log.append_as_follower(memoryview(content))
+    damaged = bytearray(machine.batch(1))
+    damaged[-1] ^= 1
+    damaged[0:8] = (6).to_bytes(8, "big")
+    with pytest.raises(KafkaError) as caught:
+        log.append_as_follower(memoryview(damaged))
+    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert log.log_end_offset == 6
+
+
+# Rolling
+
+
+def test_a_segment_is_rolled_by_size() -> None:
+    machine = Machine(TopicConfig(segment_bytes=250))
+    log = machine.log()
+    for _ in range(7):
+        machine.append(log, count=2)
+    assert [segment.base_offset for segment in log.segments] == [0, 4, 8, 12]
+    assert offsets_in(log) == list(range(14))
+
+
+def test_a_segment_is_rolled_by_the_time_between_its_first_and_the_new_record() -> None:
+    machine = Machine(TopicConfig(segment_ms=1000))
+    log = machine.log()
+    for timestamp in (5000, 6000, 6001, 6500):
+        machine.append(log, timestamp=timestamp)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_without_timestamps_a_segment_is_rolled_by_its_age() -> None:
+    machine = Machine(TopicConfig(segment_ms=1000))
+    log = machine.log()
+    machine.append(log, timestamp=-1)
+    machine.wait(0.9)
+    machine.append(log, timestamp=-1)
+    machine.wait(0.2)
+    machine.append(log, timestamp=-1)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_a_segment_is_rolled_when_an_index_is_full() -> None:
+    machine = Machine(TopicConfig(segment_index_bytes=24, index_interval_bytes=0))
+    log = machine.log()
+    for _ in range(10):
+        machine.append(log)
+        machine.wait(0.01)
+    assert len(log.segments) > 2
+    assert offsets_in(log) == list(range(10))
+
+
+def test_a_segment_holds_no_more_than_two_to_the_31_offsets() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    batch = machine.batch(1)
+    batch[0:8] = (2**31 + 5).to_bytes(8, "big")
+    log.append_as_follower(memoryview(batch))
+    assert [segment.base_offset for segment in log.segments] == [0, 2**31 + 5]
+    assert log.log_end_offset == 2**31 + 6
+    assert parse_header(_read(log, 1)).base_offset == 2**31 + 5
+
+
+def test_a_rolled_segment_is_synced_and_the_recovery_point_follows() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=3, producer_id=1, epoch=0, sequence=0)
+    log.roll()
+    machine.append(log)
+    assert log.recovery_point == 0
+    machine.wait()
+    assert log.recovery_point == 3
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert machine.log().log_end_offset == 3
+    assert "00000000000000000003.snapshot" in machine.names()
+
+
+# Durability
+
+
+def test_flush_makes_everything_durable() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=5)
+
+    async def flush() -> None:
+        await log.flush()
+
+    machine.run(flush())
+    assert log.recovery_point == 5
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert offsets_in(machine.log()) == list(range(5))
+
+
+def test_flush_messages() -> None:
+    machine = Machine(TopicConfig(flush_messages=3))
+    log = machine.log()
+    for _ in range(2):
+        machine.append(log)
+    machine.wait()
+    assert log.recovery_point == 0
+    machine.append(log)
+    machine.wait()
+    assert log.recovery_point == 3
+
+
+def test_a_failed_fsync_fails_the_folder_and_is_not_tried_again() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    machine.wait()
+    fault = machine.disk.fail(Fault("sync", "0.log", count=1))
+    log.flush()
+    log.flush()
+    machine.wait()
+    assert fault.hit_count == 1
+    assert log.recovery_point == 0
+    assert machine.failed == [("/data", ["t-0"])]
+    with pytest.raises(StorageFailure):
+        machine.append(log)
+
+
+def test_a_flush_that_a_truncation_overtakes_vouches_for_nothing() -> None:
+    machine = Machine()
+    log = machine.log()
+    for _ in range(4):
+        machine.append(log)
+    machine.wait()
+    log.flush()
+    log.truncate_to(2)
+    for _ in range(4):
+        machine.append(log)
+    machine.wait()
+    assert log.recovery_point == 0
+
+
+# Reading
+
+
+@pytest.fixture
+def rolled() -> tuple[Machine, Log]:
+    """Ten batches of two records, in segments of four batches."""
+    machine = Machine(TopicConfig(segment_bytes=400, index_interval_bytes=100))
+    log = machine.log()
+    for _ in range(10):
+        machine.append(log, count=2)
+    machine.wait()
+    assert len(log.segments) == 3
+    return machine, log
+
+
+def test_a_read_begins_with_the_batch_that_holds_the_offset(rolled: tuple[Machine, Log]) -> None:
+    _, log = rolled
+    for offset in range(20):
+        assert parse_header(_read(log, offset)).base_offset == offset // 2 * 2
+
+
+def test_a_read_ends_where_the_segment_ends(rolled: tuple[Machine, Log]) -> None:
+    _, log = rolled
+    first = log.segments[0]
+    assert len(_read(log, 0)) == first.size_bytes
+
+
+def test_a_read_ends_before_max_offset(rolled: tuple[Machine, Log]) -> None:
+    _, log = rolled
+    one = len(_read(log, 0, max_bytes=1))
+    for max_offset in (2, 4, 18):
+        piece = log.read(max_offset - 2, 1 << 20, max_offset=max_offset, at_least_one=True)
+        assert isinstance(piece, FileSlice)
+        assert len(piece) == one
+    assert log.read(4, 1 << 20, max_offset=4, at_least_one=True) is None
+    assert log.read(20, 1 << 20, max_offset=20, at_least_one=True) is None
+
+
+@pytest.mark.parametrize("offset", [-1, 21, 1000])
+def test_offsets_out_of_range(rolled: tuple[Machine, Log], offset: int) -> None:
+    with pytest.raises(KafkaError) as caught:
+        rolled[1].read(offset, 10, max_offset=20, at_least_one=True)
+    assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("suffix", ["index", "log"])
+def test_what_is_not_in_the_page_cache_is_not_waited_for(
+    rolled: tuple[Machine, Log], suffix: str
+) -> None:
+    machine, log = rolled
+    machine.disk.evict(f"/data/t-0/00000000000000000000.{suffix}")
+    cold = log.read(5, 1 << 20, max_offset=20, at_least_one=True)
+    assert isinstance(cold, Cold)
+    assert cold.file.path.endswith(suffix)
+    cold.warm()
+    assert isinstance(log.read(5, 1 << 20, max_offset=20, at_least_one=True), FileSlice)
+
+
+def test_an_offset_in_a_gap_gives_the_next_batch() -> None:
+    machine = Machine()
+    log = machine.log()
+    for offset in (0, 10, 20):
+        batch = machine.batch(2)
+        batch[0:8] = offset.to_bytes(8, "big")
+        log.append_as_follower(memoryview(batch))
+        if offset == 10:
+            log.roll()
+    assert parse_header(_read(log, 5)).base_offset == 10
+    assert parse_header(_read(log, 15)).base_offset == 20
+
+
+def test_a_slice_stays_readable_after_its_segment_is_deleted(rolled: tuple[Machine, Log]) -> None:
+    machine, log = rolled
+    piece = log.read(0, 1 << 20, max_offset=20, at_least_one=True)
+    assert isinstance(piece, FileSlice)
+    content = piece.read()
+    log.delete_segments(2)
+    machine.wait(3600)
+    assert "00000000000000000000.log.deleted" not in machine.names()
+    assert piece.read() == content
+    assert log.log_start_offset == log.segments[0].base_offset > 0
+
+
+# Timestamps
+
+
+def test_the_first_record_not_older_than_a_time() -> None:
+    machine = Machine(TopicConfig(segment_bytes=200, index_interval_bytes=0))
+    log = machine.log()
+    for timestamp in (100, 300, 200, 400, 400, 350, 900, 800):
+        machine.append(log, count=1, timestamp=timestamp)
+    assert len(log.segments) > 2
+
+    def find(timestamp: int) -> int | None:
+        found = machine.run(log.offset_for_timestamp(timestamp))
+        return found.offset if found else None
+
+    assert [find(t) for t in (0, 100, 101, 300, 301, 401, 900, 901)] == [0, 0, 1, 1, 3, 6, 6, None]
+    largest = machine.run(log.offset_of_max_timestamp())
+    assert largest == (900, 6, 0)
+    log.advance_log_start_offset(2)
+    assert find(0) == 2
+
+
+def test_the_largest_timestamp_of_an_empty_log() -> None:
+    machine = Machine()
+    assert machine.run(machine.log().offset_of_max_timestamp()) is None
+
+
+# Losing records, on purpose
+
+
+def test_truncation_forgets_records_epochs_and_producers(rolled: tuple[Machine, Log]) -> None:
+    machine, log = rolled
+    machine.append(log, count=2, leader_epoch=4, producer_id=8, epoch=0, sequence=0)
+    machine.append(log, count=2, leader_epoch=4, producer_id=8, epoch=0, sequence=2)
+    machine.run(log.folder.drain())
+    assert log.truncate_to(22)
+    assert log.producer_state.producers[8].next_sequence == 2
+    assert log.latest_epoch == 4
+    assert log.truncate_to(6)
+    assert log.log_end_offset == 6
+    assert 8 not in log.producer_state.producers
+    assert log.latest_epoch == 0
+    assert offsets_in(log) == list(range(6))
+    assert not log.truncate_to(6)
+    assert machine.append(log, count=1).first_offset == 6
+    machine.wait()
+    machine.restart()
+    assert offsets_in(machine.log()) == list(range(7))
+
+
+def test_truncation_below_the_first_segment_starts_anew(rolled: tuple[Machine, Log]) -> None:
+    machine, log = rolled
+    log.delete_segments(2)
+    machine.run(log.folder.drain())
+    assert log.truncate_to(3)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    assert machine.append(log).first_offset == 3
+    machine.restart(clean=False)
+    assert offsets_in(machine.log()) == [3]
+
+
+def test_the_start_may_lie_inside_a_batch(rolled: tuple[Machine, Log]) -> None:
+    machine, log = rolled
+    log.advance_log_start_offset(5)
+    assert offsets_in(log) == list(range(5, 20))
+    log.advance_log_start_offset(3)
+    assert log.log_start_offset == 5
+    machine.restart()
+    assert machine.log().log_start_offset == 5
+
+
+def test_epochs_answer_where_they_end() -> None:
+    machine = Machine()
+    log = machine.log()
+    for epoch in (1, 1, 3):
+        machine.append(log, count=2, leader_epoch=epoch)
+    assert log.end_offset_for_epoch(1) == (1, 4)
+    assert log.end_offset_for_epoch(2) == (1, 4)
+    assert log.end_offset_for_epoch(3) == (3, 6)
+    assert log.end_offset_for_epoch(4) == (-1, -1)
+    machine.restart(clean=False)
+    assert machine.log().end_offset_for_epoch(1) == (1, 4)
