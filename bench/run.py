@@ -30,7 +30,7 @@ from bench import machine  # noqa: E402
 from bench.apache_kafka import ApacheKafka  # noqa: E402
 from bench.benchmark import Benchmark, Effort, Setting  # noqa: E402
 from bench.benchmarks import ALL, ceiling  # noqa: E402
-from bench.broker import Broker  # noqa: E402
+from bench.broker import BenchError, Broker  # noqa: E402
 from bench.ottla_broker import Ottla  # noqa: E402
 from bench.process import is_alive  # noqa: E402
 from bench.results import Results  # noqa: E402
@@ -50,8 +50,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--no-kafka", action="store_true", help="Ottla alone")
     parser.add_argument("--no-ottla", action="store_true", help="Apache Kafka alone")
     parser.add_argument("--folder", type=Path, help="for the data; must have 15 GB free")
-    parser.add_argument("--out", type=Path, help="folder for RESULTS.md, in place of bench/")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the results; bench/ by default, for a whole run only"
+    )
     arguments = parser.parse_args()
+    is_whole = not (arguments.only or arguments.quick or arguments.no_kafka or arguments.no_ottla)
+    if arguments.out is None and is_whole:
+        arguments.out = _HERE
     if arguments.rounds is None:
         arguments.rounds = 1 if arguments.quick else 3
     if not 1 <= arguments.rounds <= 100:
@@ -188,10 +193,14 @@ def main() -> int:
         except KeyboardInterrupt:
             console.print("[red]interrupted[/red]")
             return 130
+        except BenchError as error:
+            console.print(f"[red]the benchmark cannot go on:[/red] {error}")
+            return 1
     for table in run.results.tables():
         console.print(table)
-    for path in run.results.write(arguments.out or _HERE):
-        console.print(f"written: {path}")
+    if arguments.out is not None:
+        for path in run.results.write(arguments.out):
+            console.print(f"written: {path}")
     return 1 if run.results.failures else 0
 
 
