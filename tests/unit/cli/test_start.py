@@ -128,8 +128,11 @@ def test_a_taken_port_is_said_with_its_address(
         run(Settings(data_dir=str(tmp_path), listen="127.0.0.1:7"))
 
 
-def test_the_ready_line(capsys: pytest.CaptureFixture[str]) -> None:
-    _say_ready(ReadyInfo(1, ["127.0.0.1:43210"], ["D"], 0.123))
+def test_the_ready_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.123)
+    _say_ready(ReadyInfo(1, ["127.0.0.1:43210"], ["D"], 0.05), 100.0)
 
     assert capsys.readouterr().out == (
         f"ottla {__version__} ready: broker 1 on 127.0.0.1:43210, data in D (0.12 s)\n"
