@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.transport import Part
+from ottla.server.dispatch import Dispatcher, Reply
+from ottla.server.errors import BadRequest
+from ottla.wire.codec import codec
+from ottla.wire.header import RequestHeader, append_request, decode_response_header
+from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
+
+CORRELATION_ID = 77
+
+
+def dispatcher() -> Dispatcher:
+    """The requests of these tests ask for nothing that a broker has."""
+    return Dispatcher(cast("Any", None))
+
+
+def frame_of(request: Request, version: int) -> memoryview:
+    parts: list[Part] = []
+    header = RequestHeader(request.API_KEY, version, CORRELATION_ID, "me")
+    append_request(header, codec(type(request), version).encode, request, parts)
+    return memoryview(b"".join(cast("list[bytes]", parts)))[4:]
+
+
+def dispatch(frame: memoryview | bytes) -> Reply | asyncio.Future[Reply | None] | None:
+    return dispatcher().dispatch(memoryview(frame), "PLAINTEXT", "somebody")
+
+
+def decode(
+    reply: Reply | asyncio.Future[Reply | None] | None,
+    response_class: type[R],
+    version: int,
+    *,
+    header_version: int,
+) -> R:
+    assert isinstance(reply, list)
+    content = b"".join(cast("list[bytes]", reply))
+    assert struct.unpack_from(">i", content) == (len(content) - 4,)
+    correlation_id, position = decode_response_header(content[4:], header_version)
+    assert correlation_id == CORRELATION_ID
+    response, end = codec(response_class, version).decode(memoryview(content)[4:], position)
+    assert end == len(content) - 4
+    return response
+
+
+@pytest.mark.parametrize(("version", "header_version"), [(1, 0), (2, 1), (3, 1)])
+def test_a_reply_has_the_header_of_its_version(version: int, header_version: int) -> None:
+    reply = dispatch(frame_of(DescribeAclsRequest(), version))
+    response = decode(reply, DescribeAclsResponse, version, header_version=header_version)
+    assert response.error_code == ErrorCode.SECURITY_DISABLED
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_api_versions_has_the_oldest_header_always(version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    reply = dispatch(frame_of(request, version))
+    response = decode(reply, ApiVersionsResponse, version, header_version=0)
+    assert response.error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", [5, 127, -1])
+def test_api_versions_of_an_unknown_version_is_told_which_there_are(version: int) -> None:
+    frame = struct.pack(">hhih", ApiVersionsRequest.API_KEY, version, CORRELATION_ID, -1) + b"\0??"
+    response = decode(dispatch(frame), ApiVersionsResponse, 0, header_version=0)
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    told = [(one.api_key, one.min_version, one.max_version) for one in response.api_keys]
+    assert told == [(ApiVersionsRequest.API_KEY, 0, 4)]
+
+
+def test_an_answer_may_come_later() -> None:
+    async def main() -> None:
+        future = dispatch(frame_of(ListOffsetsRequest(replica_id=-1), 7))
+        assert isinstance(future, asyncio.Future)
+        decode(await future, ListOffsetsResponse, 7, header_version=1)
+
+    asyncio.run(main())
+
+
+def test_a_request_may_want_no_answer() -> None:
+    assert dispatch(frame_of(ProduceRequest(acks=0), 9)) is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "what"),
+    [
+        (struct.pack(">hhih", 9999, 0, 1, -1), "API key 9999"),
+        (struct.pack(">hhih", ListOffsetsRequest.API_KEY, 99, 1, -1) + b"\0", "LIST_OFFSETS v99"),
+        (struct.pack(">hhih", ListOffsetsRequest.API_KEY, 0, 1, -1), "only v1 to v11"),
+        (struct.pack(">hhih", ListOffsetsRequest.API_KEY, -1, 1, -1), "LIST_OFFSETS v-1"),
+        (frame_of(ListOffsetsRequest(replica_id=-1), 7)[:-3], "LIST_OFFSETS v7"),
+        (b"", "request header"),
+        (struct.pack(">hhih", 3, 0, 1, 100), "client_id"),
+    ],
+)
+def test_what_is_no_request_of_ours_is_named(frame: memoryview | bytes, what: str) -> None:
+    with pytest.raises(BadRequest, match=what):
+        dispatch(frame)
+
+
+def test_a_bad_request_does_not_spoil_the_next() -> None:
+    shared = dispatcher()
+    good = frame_of(DescribeAclsRequest(), 3)
+    for _ in range(2):
+        with pytest.raises(BadRequest):
+            shared.dispatch(good[:-3], "PLAINTEXT", "somebody")
+        reply = shared.dispatch(good, "PLAINTEXT", "somebody")
+        decode(reply, DescribeAclsResponse, 3, header_version=1)

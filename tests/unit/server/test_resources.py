@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+
+SERVICES = cast("Any", SimpleNamespace(broker_id=7, image=SimpleNamespace(topics={"t": None})))
+
+
+def test_topics_and_brokers_have_settings() -> None:
+    assert resource_type(2) is ResourceType.TOPIC
+    assert resource_type(4) is ResourceType.BROKER
+
+
+@pytest.mark.parametrize(
+    "code", [0, 1, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP, -1]
+)
+def test_nothing_else_has(code: int) -> None:
+    with pytest.raises(KafkaError, match=f"type {int(code)} is not supported") as caught:
+        resource_type(code)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_topic_must_be_there_and_a_name_be_one() -> None:
+    check_topic(SERVICES, "t")
+    for name, code in (
+        ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ):
+        with pytest.raises(KafkaError) as caught:
+            check_topic(SERVICES, name)
+        assert caught.value.code is code
+
+
+def test_a_broker_is_this_one_or_all() -> None:
+    assert broker_of(SERVICES, "7") == 7
+    assert broker_of(SERVICES, "") is None
+
+
+@pytest.mark.parametrize("name", ["8", "07", "seven"])
+def test_another_broker_is_refused(name: str) -> None:
+    with pytest.raises(KafkaError, match="This is broker 7") as caught:
+        broker_of(SERVICES, name)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
