@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -50,6 +49,8 @@ class LogFolder:
         self.files = files
         self.failure: StorageFailure | None = None
         self.log_count = 0
+        self.is_closed = False
+        """After a clean stop: what was to be removed later is left for the next start."""
         self._queue = workers.ordered(f"log-dir {path}")
         self._queued: set[asyncio.Future[object]] = set()
         self._pending_write_count = 0
@@ -75,17 +76,17 @@ class LogFolder:
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
         """Runs it off the loop after everything that was submitted before. An `OSError` takes the
-        folder offline; whoever awaits the future sees it as well, and nothing that was submitted
-        after it runs: an fsync after one that failed would succeed, and mean nothing."""
+        folder offline; whoever awaits the future sees a `StorageFailure`, and nothing that was
+        submitted after it runs: an fsync after one that failed would succeed, and mean nothing."""
 
         def run() -> T:
             if self._is_broken:
-                raise OSError(errno.EIO, "the log dir has failed", self.path)
+                raise StorageFailure(f"log dir {self.path} is offline")
             try:
                 return function(*args, **kwargs)
-            except OSError:
+            except OSError as error:
                 self._is_broken = True
-                raise
+                raise StorageFailure(f"log dir {self.path} is offline: {error}") from error
 
         future = self._queue.submit(run)
         self._queued.add(future)  # type: ignore[arg-type]
@@ -123,8 +124,8 @@ class LogFolder:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, OSError):
-            self.fail(error, "background work failed")
+        if error is not None and isinstance(error.__cause__, OSError):
+            self.fail(error.__cause__, "background work failed")
 
     def _write_done(self, future: asyncio.Future[float]) -> None:
         self._pending_write_count -= 1

@@ -32,6 +32,7 @@ from ottla.storage.recovery import (
     tidy_folder,
 )
 from ottla.storage.segment import ActiveSegment, Segment
+from ottla.storage.segments import draw_roll_jitter_ms
 from ottla.storage.snapshots import Snapshots
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,7 @@ class LogLoader:
             active = self._create_active(log_start_offset)
             log_end_offset = log_start_offset
             self._producer_state.producers.clear()
+        active.roll_jitter_ms = draw_roll_jitter_ms(self._config, self._rng)
         self._leader_epochs.truncate_from_end(log_end_offset)
         self._leader_epochs.truncate_from_start(log_start_offset)
         snapshots.remove_outside(log_start_offset, log_end_offset)
@@ -240,9 +242,7 @@ class LogLoader:
         return segments
 
     def _create_active(self, base_offset: int) -> ActiveSegment:
-        return ActiveSegment.create(
-            self._folder, self._path, base_offset, created_ms=self._now_ms, roll_jitter_ms=0
-        )
+        return ActiveSegment.create(self._folder, self._path, base_offset, self._now_ms)
 
     def _read_leader_epochs(self, names: set[str]) -> bool:
         """False when the file is damaged; the batches know the epochs as well."""

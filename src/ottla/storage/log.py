@@ -613,8 +613,9 @@ class Log:
 
     def _remove_later(self, paths: Sequence[str]) -> None:
         def remove() -> None:
-            for path in paths:
-                self._submit(self.folder.disk.remove, path)
+            if not self.folder.is_closed:
+                for path in paths:
+                    self._submit(self.folder.disk.remove, path)
 
         self._clock.call_later(self._config.file_delete_delay_ms / 1000, remove)
 

@@ -159,6 +159,8 @@ class LogManager:
                     write_clean_shutdown, self._disk, folder.path, broker_epoch=broker_epoch
                 )
                 await folder.drain()
+        for folder in self.folders:
+            folder.is_closed = True
         self._files.clear()
         self.unlock()
 
@@ -296,7 +298,8 @@ class LogManager:
         folder = log.folder
 
         def remove() -> None:
-            folder.submit(self._disk.remove_folder, target)
+            if not folder.is_closed:
+                folder.submit(self._disk.remove_folder, target)
 
         self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
 
@@ -379,7 +382,11 @@ class LogManager:
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on."""
         for folder in self._online():
-            own = {tp: o for tp, o in offsets.items() if self.logs[tp].folder is folder}
+            own = {
+                topic_partition: offset
+                for topic_partition, offset in offsets.items()
+                if (log := self.logs.get(topic_partition)) is not None and log.folder is folder
+            }
             folder.submit(self._disk.replace_file, f"{folder.path}/{name}", format_offsets(own))
 
     # From time to time

@@ -149,7 +149,6 @@ class ActiveSegment(Segment):
         *,
         size_bytes: int = 0,
         created_ms: int,
-        roll_jitter_ms: int = 0,
     ) -> None:
         super().__init__(folder, partition_path, base_offset, size_bytes)
         self.file = file
@@ -158,7 +157,7 @@ class ActiveSegment(Segment):
         self.largest_timestamp = -1
         self.largest_offset = base_offset
         self.created_ms = created_ms
-        self.roll_jitter_ms = roll_jitter_ms
+        self.roll_jitter_ms = 0
         self.first_timestamp: int | None = None
         self.is_entry_synced = False
         self.is_index_synced = True
@@ -168,13 +167,7 @@ class ActiveSegment(Segment):
 
     @classmethod
     def create(
-        cls,
-        folder: LogFolder,
-        partition_path: str,
-        base_offset: int,
-        *,
-        created_ms: int,
-        roll_jitter_ms: int,
+        cls, folder: LogFolder, partition_path: str, base_offset: int, created_ms: int
     ) -> ActiveSegment:
         """Makes its files. Kafka takes a log file without an offset index for a damaged one, so
         the empty indexes are made first."""
@@ -184,14 +177,7 @@ class ActiveSegment(Segment):
             file = disk.open(prefix + file_name(base_offset, suffix), create=True)
             if file.size():
                 file.truncate(0)
-        return cls(
-            folder,
-            partition_path,
-            base_offset,
-            file,
-            created_ms=created_ms,
-            roll_jitter_ms=roll_jitter_ms,
-        )
+        return cls(folder, partition_path, base_offset, file, created_ms=created_ms)
 
     def open(self) -> File:
         return self.file

@@ -135,14 +135,17 @@ class Segments:
         return position if isinstance(position, int) else self.active.size_bytes
 
     def _create(self, base_offset: int, config: TopicConfig) -> ActiveSegment:
-        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
-        return ActiveSegment.create(
-            self._folder,
-            self._partition_path,
-            base_offset,
-            created_ms=self._folder.clock.now_ms(),
-            roll_jitter_ms=self._rng.randrange(jitter_ms) if jitter_ms > 0 else 0,
+        active = ActiveSegment.create(
+            self._folder, self._partition_path, base_offset, self._folder.clock.now_ms()
         )
+        active.roll_jitter_ms = draw_roll_jitter_ms(config, self._rng)
+        return active
+
+
+def draw_roll_jitter_ms(config: TopicConfig, rng: random.Random) -> int:
+    """How much earlier than `segment.ms` a segment is rolled, so that not all are at once."""
+    limit_ms = min(config.segment_jitter_ms, config.segment_ms)
+    return rng.randrange(limit_ms) if limit_ms > 0 else 0
 
 
 def _slice(

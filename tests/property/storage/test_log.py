@@ -66,7 +66,7 @@ class LogMachine(RuleBasedStateMachine):
         self.next_sequence = dict.fromkeys(PRODUCER_IDS, SEQUENCE_MAX - 5)
         self.last_batch: dict[int, ModelBatch] = {}
         self.start()
-        self.log = self.manager.create_log(PARTITION, self.topic_id, CONFIG)
+        self.log: Log = self.manager.create_log(PARTITION, self.topic_id, CONFIG)
         self.pass_time(1)
 
     def teardown(self) -> None:
@@ -146,7 +146,7 @@ class LogMachine(RuleBasedStateMachine):
         if log is None:
             assert self.synced_offset == 0
             log = self.manager.create_log(PARTITION, self.topic_id, CONFIG)
-        self.log: Log = log
+        self.log = log
 
     def check_start_after_crash(self) -> None:
         """Deleted records may come back: that they are gone is written down now and then."""
