@@ -184,7 +184,10 @@ class Partition:
         pending = self.log.prepare(header, batch, self.leader_epoch, now_ms)
         if isinstance(pending, Appended):
             return pending  # A duplicate; nothing else is pending, so it is on disk.
-        await self.log.folder.submit_write(pending.write)
+        try:
+            await self.log.folder.submit_write(pending.write)
+        except OSError as error:
+            raise self.log.folder.fail(error, f"appending to {self.topic_partition}") from error
         appended = self.log.commit(pending)
         self._records_added(len(batch))
         return appended
@@ -270,10 +273,11 @@ class Partition:
         for watcher in list(self.watchers):
             watcher.partition_closed(self)
         self.watchers.clear()
-        for queued in list(self._queue)[1:]:
-            self._queue.remove(queued)
-            queued.done.set_exception(
-                KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
-            )
+        while len(self._queue) > 1:
+            waiting = self._queue.pop().done
+            if not waiting.done():
+                waiting.set_exception(
+                    KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
+                )
         if self._drain is not None:
             await asyncio.wait([self._drain])

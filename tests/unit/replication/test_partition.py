@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId
+from ottla.replication.partition import Partition
+from ottla.storage.log import Appended
+from ottla.testing.disk import Fault
+from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+
+
+async def new_partition(broker: SimulatedBroker, **config: str) -> Partition:
+    await broker.create_topic("t", 1, **config)
+    return broker.machine.broker.replicas.partition("t", 0)
+
+
+def append(
+    partition: Partition, *values: bytes, acks: int = -1
+) -> Appended | asyncio.Future[Appended]:
+    return partition.append(memoryview(make_batch(*values)), acks=acks, produce_version=12)
+
+
+def append_later(partition: Partition, *values: bytes) -> asyncio.Future[Appended]:
+    appended = append(partition, *values)
+    assert isinstance(appended, asyncio.Future)
+    return appended
+
+
+def become_slow(partition: Partition) -> None:
+    """As after a write that took a second: appends wait their turn off the loop."""
+    partition.log.folder.wrote(1.0)
+
+
+class Watching:
+    def __init__(self) -> None:
+        self.byte_counts: list[int] = []
+        self.closed: list[Partition] = []
+
+    def records_added(self, partition: Partition, byte_count: int) -> None:
+        self.byte_counts.append(byte_count)
+
+    def partition_closed(self, partition: Partition) -> None:
+        self.closed.append(partition)
+
+
+def test_an_append_is_committed_at_once_and_watchers_hear_of_it() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        watching = Watching()
+        partition.watchers[watching] = None
+        appended = append(partition, b"a", b"b")
+        assert isinstance(appended, Appended)
+        assert (appended.first_offset, appended.last_offset) == (0, 1)
+        assert partition.high_watermark == partition.last_stable_offset == 2
+        assert watching.byte_counts == [len(make_batch(b"a", b"b"))]
+
+    with_broker(test)
+
+
+def test_a_duplicate_is_answered_and_nobody_is_woken() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        watching = Watching()
+        partition.watchers[watching] = None
+        for _ in range(2):
+            batch = make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+            appended = partition.append(memoryview(batch), acks=-1, produce_version=12)
+            assert isinstance(appended, Appended)
+            assert appended.first_offset == 0
+        assert (partition.high_watermark, len(watching.byte_counts)) == (1, 1)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_appends_off_the_loop_keep_their_order(is_slow: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        compression_type = "producer" if is_slow else "gzip"
+        partition = await new_partition(broker, compression_type=compression_type)
+        watching = Watching()
+        partition.watchers[watching] = None
+        if is_slow:
+            become_slow(partition)
+        futures = [append_later(partition, b"x") for _ in range(20)]
+        assert partition.high_watermark == 0
+        assert [(await future).first_offset for future in futures] == list(range(20))
+        assert (partition.high_watermark, len(watching.byte_counts)) == (20, 20)
+
+    with_broker(test)
+
+
+def test_a_buffer_may_be_reused_while_its_records_wait() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        batch = make_batch(b"v")
+        future = partition.append(memoryview(batch), acks=-1, produce_version=12)
+        batch[:] = bytes(len(batch))
+        assert isinstance(future, asyncio.Future)
+        assert (await future).first_offset == 0
+
+    with_broker(test)
+
+
+def test_nothing_overtakes_what_waits() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        first = append_later(partition, b"a")
+        partition.log.folder.wrote(0.0)  # The disk is quick again, but the first still waits.
+        second = append_later(partition, b"b")
+        assert ((await first).first_offset, (await second).first_offset) == (0, 1)
+        assert isinstance(append(partition, b"c"), Appended)
+
+    with_broker(test)
+
+
+def test_a_bad_batch_in_the_queue_fails_alone() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        batch = make_batch(b"bad")
+        batch[-1] ^= 1
+        bad = partition.append(memoryview(batch), acks=-1, produce_version=12)
+        good = append_later(partition, b"good")
+        assert isinstance(bad, asyncio.Future)
+        with pytest.raises(KafkaError) as caught:
+            await bad
+        assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert (await good).first_offset == 0
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_write_that_fails_is_an_error_of_the_storage(is_slow: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        if is_slow:
+            become_slow(partition)
+        broker.machine.disk.fail(Fault("write_at"))
+        for _ in range(2):
+            answer = await broker.produce("t", b"v")
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert partition.high_watermark == 0
+        broker.machine.kill()
+        await broker.machine.start()
+
+    with_broker(test)
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, min_insync_replicas="2")
+        partition.replicas = (BrokerId(1), BrokerId(2))
+        partition.config_changed()
+        with pytest.raises(KafkaError) as caught:
+            append(partition, b"v")
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert isinstance(append(partition, b"v", acks=1), Appended)
+
+    with_broker(test)
+
+
+def test_clients_of_another_epoch_are_turned_away() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        partition.leader_epoch = 3
+        for current in (-1, 3):
+            partition.check_leader_epoch(current)
+        for current, code in (
+            (2, ErrorCode.FENCED_LEADER_EPOCH),
+            (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ):
+            with pytest.raises(KafkaError) as caught:
+                partition.check_leader_epoch(current)
+            assert caught.value.code is code
+
+    with_broker(test)
+
+
+def test_closing_tells_watchers_and_refuses_what_has_not_begun() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        watching = Watching()
+        partition.watchers[watching] = None
+        become_slow(partition)
+        begun, given_up, waiting = [append_later(partition, b"x") for _ in range(3)]
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await partition.close()
+        assert watching.closed == [partition]
+        assert (await begun).first_offset == 0
+        with pytest.raises(KafkaError) as caught:
+            await waiting
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert partition.log.log_end_offset == 1
+
+    with_broker(test)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.testing.disk import Fault
+from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+
+ONLY = (BrokerId(1),)
+TOPIC_ID = TopicId(b"i" * 16)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def lead(
+    replicas: ReplicaManager, topic_partition: TopicPartition, config: TopicConfig | None = None
+) -> Partition:
+    return replicas.become_leader(
+        topic_partition,
+        TOPIC_ID,
+        config or TopicConfig(),
+        leader_epoch=0,
+        replicas=ONLY,
+        isr=ONLY,
+    )
+
+
+def append(partition: Partition, *values: bytes) -> None:
+    partition.append(memoryview(make_batch(*values)), acks=1, produce_version=12)
+
+
+def test_partitions_are_found_by_name_and_by_id() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        partition = lead(replicas, T1)
+        assert replicas.partition("t", 1) is partition
+        assert replicas.partition_by_id(TOPIC_ID, 1) is partition
+        assert replicas.topic_name(TOPIC_ID) == "t"
+        assert replicas.topic_partitions() == {T1}
+
+    with_broker(test)
+
+
+def test_what_is_not_here_says_how_it_was_looked_for() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        lead(replicas, T0)
+        for name, index in (("t", 1), ("missing", 0)):
+            with pytest.raises(KafkaError, match=f"{name}-{index}") as caught:
+                replicas.partition(name, index)
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        unknown = TopicId(b"x" * 16)
+        assert replicas.topic_name(unknown) is None
+        for topic_id, index, code in (
+            (unknown, 0, ErrorCode.UNKNOWN_TOPIC_ID),
+            (TOPIC_ID, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ):
+            with pytest.raises(KafkaError) as caught:
+                replicas.partition_by_id(topic_id, index)
+            assert caught.value.code is code
+
+    with_broker(test)
+
+
+def test_a_leader_again_goes_on_with_its_log() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        append(lead(replicas, T0), b"a", b"b")
+        again = lead(replicas, T0, TopicConfig(max_message_bytes=5))
+        assert (again.log.log_end_offset, again.high_watermark) == (2, 2)
+        with pytest.raises(KafkaError) as caught:
+            append(again, b"c")
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+def test_settings_reach_all_partitions_of_the_topic_and_no_other() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        partitions = [lead(replicas, T0), lead(replicas, T1)]
+        other = lead(replicas, TopicPartition("other", 0))
+        replicas.set_config("t", TopicConfig(max_message_bytes=5))
+        for partition in partitions:
+            with pytest.raises(KafkaError) as caught:
+                append(partition, b"v")
+            assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        append(other, b"v")
+        assert other.high_watermark == 1
+
+    with_broker(test)
+
+
+def test_a_deleted_partition_is_gone_with_its_files() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        lead(replicas, T0)
+        assert broker.machine.disk.exists("/data/t-0")
+        await replicas.delete(T0)
+        assert replicas.topic_partitions() == set()
+        assert replicas.topic_name(TOPIC_ID) is None
+        assert not broker.machine.disk.exists("/data/t-0")
+        await replicas.delete(T0)  # What is not there is deleted already.
+
+    with_broker(test)
+
+
+def test_a_failed_disk_takes_only_its_own_partitions() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        failed, fine = lead(replicas, T0), lead(replicas, T1)
+        assert failed.log.folder is not fine.log.folder
+        broker.machine.disk.fail(Fault("write_at", failed.log.folder.path))
+        with pytest.raises(KafkaError):
+            append(failed, b"v")
+        append(fine, b"v")
+        with pytest.raises(KafkaError) as caught:
+            replicas.partition("t", 0)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert replicas.partition("t", 1) is fine
+        assert replicas.high_watermarks() == {T1: 1}
+
+    with_broker(test, log_dirs="/one,/two")
+
+
+def test_high_watermarks_are_left_for_the_next_start() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        partition = lead(replicas, T0)
+        append(partition, b"a", b"b")
+        assert replicas.high_watermark_of(partition.log) == 2
+        await replicas.close()
+        await partition.log.folder.drain()
+        checkpoint = broker.machine.disk.read_file("/data/replication-offset-checkpoint")
+        assert checkpoint.decode().splitlines() == ["0", "1", "t 0 2"]
+        with pytest.raises(KafkaError):
+            replicas.partition("t", 0)
+
+    with_broker(test)
