@@ -25,7 +25,7 @@ class Echo(Dispatcher):
     def dispatch(
         self, frame: memoryview, listener_name: str, peer_host: str
     ) -> Reply | asyncio.Future[Reply | None] | None:
-        if frame[2:] == b"later":
+        if bytes(frame[2:]) == b"later":
             self.later.append(asyncio.get_running_loop().create_future())
             return self.later[-1]
         return [f"{listener_name} {peer_host} {len(frame)};".encode()]
