@@ -235,12 +235,13 @@ class _DecodeCompiler:
                 self._flush()
                 source.line(f"{item}_list.append({item})")
 
-    def _write_nested(self, type: Nested, target: str, nullable: bool) -> None:
-        # A struct that may be null has a byte before it (KIP-893): -1 for null, else 1.
+    def _write_nested(
+        self, type: Nested, target: str, nullable: bool, null: str = "present < 0"
+    ) -> None:
         if nullable:
             self._run.append(("b", "present"))
             self._flush()
-        with self._unless_null("present < 0", target, nullable):
+        with self._unless_null(null, target, nullable):
             variable = snake_case(type.struct.__name__)
             self._write_struct(type.struct, variable)
             self._flush()
@@ -269,7 +270,10 @@ class _DecodeCompiler:
                 for field, target in tagged:
                     with source.block(f"{keyword} {tag} == {field.tag}:"):
                         nullable = self._version in field.nullable
-                        self._write_value(field.type, target, field.name, nullable)
+                        if isinstance(field.type, Nested):
+                            self._write_nested(field.type, target, nullable, "present == 0")
+                        else:
+                            self._write_value(field.type, target, field.name, nullable)
                         self._flush()
                     keyword = "elif"
                 with source.block("else:"):

@@ -26,6 +26,7 @@ silently: a field declared `ignorable=False` must have its default where the ver
 from __future__ import annotations
 
 from ottla.wire import primitives
+from ottla.wire.primitives import NULL_STRUCT, NULL_TAGGED_STRUCT, PRESENT_STRUCT
 from ottla.wire.schema import (
     Array,
     Bytes,
@@ -105,7 +106,7 @@ class _EncodeCompiler:
 
     def _differs_from_default(self, field: Field, value: str) -> str:
         if field.default_is_new_list:
-            return value
+            return f"{value} is None or {value}" if self._version in field.nullable else value
         default = self.source.constant(f"default_{field.name}", field.default)
         if field.default is None:
             return f"{value} is not None"
@@ -207,18 +208,19 @@ class _EncodeCompiler:
                 self._write_value(element, item, item, nullable=False)
             self._flush()
 
-    def _write_nested(self, type: Nested, value: str, nullable: bool) -> None:
+    def _write_nested(
+        self, type: Nested, value: str, nullable: bool, null: bytes = NULL_STRUCT
+    ) -> None:
         variable = snake_case(type.struct.__name__)
         self.source.line(f"{variable} = {value}")
         if not nullable:
             self._write_struct(type.struct, variable)
             return
-        # A struct that may be null has a byte before it (KIP-893): -1 for null, else 1.
         self._flush()
         with self.source.block(f"if {variable} is None:"):
-            self.source.line(f"{self._append}(b'\\xff')")
+            self.source.line(f"{self._append}({null!r})")
         with self.source.block("else:"):
-            self.source.line(f"{self._append}(b'\\x01')")
+            self.source.line(f"{self._append}({PRESENT_STRUCT!r})")
             self._write_struct(type.struct, variable)
             self._flush()
 
@@ -238,7 +240,11 @@ class _EncodeCompiler:
             with source.block(f"if {self._differs_from_default(field, value)}:"):
                 source.line(f"content_{depth} = []")
                 self._append = f"content_{depth}.append"
-                self._write_value(field.type, value, field.name, self._version in field.nullable)
+                nullable = self._version in field.nullable
+                if isinstance(field.type, Nested):
+                    self._write_nested(field.type, value, nullable, NULL_TAGGED_STRUCT)
+                else:
+                    self._write_value(field.type, value, field.name, nullable)
                 self._flush()
                 source.line(f"tagged_{depth}.append(({field.tag}, content_{depth}))")
         self._append = outer

@@ -16,6 +16,12 @@ from ottla.kernel.transport import Part
 # more: its own reader and writer refuse longer ones.
 STRING_BYTES_MAX = 0x7FFF
 
+# A struct that may be null has a byte before it (KIP-893). Null is below zero, but zero in a tagged
+# field: Kafka's generated code differs there.
+PRESENT_STRUCT = b"\x01"
+NULL_STRUCT = b"\xff"
+NULL_TAGGED_STRUCT = b"\x00"
+
 _VARINT_BYTES_MAX = 5
 _VARINT_MAX = 0xFFFF_FFFF
 

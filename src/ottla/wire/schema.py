@@ -366,7 +366,12 @@ def nested(
 ) -> T: ...
 @overload
 def nested(
-    element: type[T], versions: str = ..., *, nullable: str, tag: int | None = ..., default: None
+    element: type[T],
+    versions: str = ...,
+    *,
+    nullable: str,
+    tag: int | None = ...,
+    default: None = ...,
 ) -> T | None: ...
 def nested(
     element: Any,
@@ -377,7 +382,8 @@ def nested(
     default: object = _NEW_LIST,
     ignorable: bool = True,
 ) -> Any:
-    """A struct by itself, which must be frozen. Its default is the struct of all defaults."""
+    """A struct by itself, which must be frozen. Its default is the struct of all defaults; null if
+    `default=None` says so."""
     assert element.FROZEN, f"{element.__name__} stands alone as a field: declare it frozen"
     if default is not None:
         default = element()

@@ -115,6 +115,40 @@ def test_nulls() -> None:
     assert (thing.name, thing.data, thing.items) == (None, None, None)
 
 
+class Loose(Request, api_key=903, versions="0", flexible="0+"):
+    """Structs and arrays that may be null, tagged and not."""
+
+    point: Point | None = nested(Point, nullable="0+", default=None)
+    other: Point = nested(Point)
+    tagged_point: Point | None = nested(Point, nullable="0+", tag=0)
+    tagged_numbers: list[int] | None = array(int32(), nullable="0+", tag=1)
+
+
+LOOSE_POINT = b"\x00\x00\x00\x02" + b"\x02l" + b"\x00"
+LOOSE = [
+    (Loose(), b"\xff" + b"\xff\xff\xff\xff" + b"\x01\x00" + b"\x00"),
+    (
+        Loose(
+            point=Point(x=2, label="l"),
+            other=Point(x=2, label="l"),
+            tagged_point=Point(x=2, label="l"),
+            tagged_numbers=[7],
+        ),
+        b"\x01" + LOOSE_POINT * 2 + b"\x02\x00\x08\x01" + LOOSE_POINT + b"\x01\x05\x02\0\0\0\x07",
+    ),
+    (
+        Loose(tagged_point=None, tagged_numbers=None),
+        b"\xff" + b"\xff\xff\xff\xff" + b"\x01\x00" + b"\x02\x00\x01\x00\x01\x01\x00",
+    ),
+]
+"""With their bytes. A tagged field that is null unlike its default is written, as null."""
+
+
+@pytest.mark.parametrize(("loose", "body"), LOOSE)
+def test_structs_and_arrays_that_may_be_null(loose: Loose, body: bytes) -> None:
+    assert decoder(Loose, 0)(body) == (loose, len(body))
+
+
 def test_tagged_fields_known_and_unknown() -> None:
     point = b"\x00\x00\x00\x02" + b"\x01" + b"\x00"
     tags = b"\x04" + b"\x00\x01?" + b"\x01\x04" + b"\0\0\0\x06" + b"\x03\x06" + point + b"\x09\x00"

@@ -13,7 +13,7 @@ from ottla.wire.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.wire.schema import Message, Response, array, int16, int32, string
-from tests.unit.wire.test_compile_decode import V0, V2, Item, Point, Thing
+from tests.unit.wire.test_compile_decode import LOOSE, V0, V2, Item, Loose, Point, Thing
 
 
 def encoded(message: Message, version: int) -> bytes:
@@ -69,6 +69,11 @@ def test_nulls() -> None:
 
     assert encoded(empty, 1) == bytes(17) + b"\xff" * 6 + bytes(8) + b"\xff" * 4
     assert encoded(empty, 2) == bytes(17) + b"\0\0" + b"\x01\x01" + b"\0" + b"\xff" + b"\0"
+
+
+@pytest.mark.parametrize(("loose", "body"), LOOSE)
+def test_structs_and_arrays_that_may_be_null(loose: Loose, body: bytes) -> None:
+    assert encoded(loose, 0) == body
 
 
 def test_tagged_fields_are_sent_in_order_and_only_if_they_say_something() -> None:

@@ -151,9 +151,10 @@ class ConsumerGroupMemberMetadataValue(Message, api_key=5, versions="0", flexibl
     subscribed_topic_regex: str | None = string(nullable="0+")
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+")
-    # Null unless this member speaks the classic protocol.
+    # Null unless this member speaks the classic protocol. Kafka's schema asks for null by default,
+    # but what its classes take for that is the empty struct: null has to be said and is written.
     classic_member_metadata: ClassicMemberMetadata | None = nested(
-        ClassicMemberMetadata, nullable="0+", tag=0, default=None
+        ClassicMemberMetadata, nullable="0+", tag=0
     )
 
 
@@ -190,8 +191,8 @@ class TopicPartitions(Struct):
     topic_id: TopicId = uuid()
     partitions: list[int] = array(int32())
     # As long as `partitions`: the epoch in which the member got each, by which commits from
-    # before that are refused. Null where an older broker wrote.
-    assignment_epochs: list[int] | None = array(int32(), nullable="0+", tag=0, default=None)
+    # before that are refused. Empty where an older broker wrote: then it is the member's epoch.
+    assignment_epochs: list[int] | None = array(int32(), nullable="0+", tag=0)
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, api_key=8, versions="0", flexible="0+"):
