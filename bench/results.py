@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +17,26 @@ from bench.targets import CEILING_ROWS, ROWS, Row
 KAFKA = "Apache Kafka"
 OTTLA = "Ottla"
 
-_HEADINGS = ("work", "unit", KAFKA, OTTLA, "ratio", "target", "verdict", "CPU Kafka", "CPU Ottla")
+_HEADINGS = (
+    "work",
+    "unit",
+    KAFKA,
+    OTTLA,
+    "ratio",
+    "spread",
+    "target",
+    "verdict",
+    "CPU Kafka",
+    "CPU Ottla",
+)
 
 _COLOURS = {"reached": "green", "missed": "red"}
 
 _NOTES = """\
 - *ratio* is Ottla divided by Apache Kafka; *target* is the limit for it. Two equal brokers measured
   this way differ by up to 30 % on a small shared machine: where a ratio is that near to its target,
-  the verdict says "within noise".
+  the verdict says "within noise". *spread* is how far the rounds of a broker lay apart; where that
+  is more than 30 %, it is taken for the noise. A single round gets no verdict.
 - *CPU* is the broker's processor seconds for a million records (or requests). Memory is PSS.
 - Each number is the median over the rounds; in a round the brokers take turns. Apache Kafka has its
   stock heap (1 GB) and settings; both brokers had the same load before, and get the same client
@@ -64,6 +77,11 @@ class Results:
         values = self.seen.get(broker, {}).get(key)
         return statistics.median(values) if values else None
 
+    def spread(self, key: str) -> float:
+        """How far the rounds of one broker lie apart, of the broker where it is worse."""
+        rounds = [brokers[key] for brokers in self.seen.values() if key in brokers]
+        return max(max(values) / min(values) - 1 if min(values) else 0.0 for values in rounds)
+
     def cells(self, row: Row) -> tuple[str, ...] | None:
         """None when nothing was measured for the row."""
         kafka, ottla = self.median(KAFKA, row.key), self.median(OTTLA, row.key)
@@ -72,10 +90,17 @@ class Results:
         ratio = verdict = ""
         if kafka is not None and ottla is not None:
             ratio = f"{targets.ratio(ottla, kafka):.2f}"
-            verdict = targets.verdict(row, ottla, kafka)
+            verdict = self._verdict(row, ottla, kafka)
         cpu = [number(self.median(broker, f"{row.key}.cpu")) for broker in (KAFKA, OTTLA)]
-        values = (number(kafka), number(ottla), ratio, targets.target_text(row), verdict)
+        spread = f"{self.spread(row.key):.0%}" if self.rounds > 1 else ""
+        values = (number(kafka), number(ottla), ratio, spread, targets.target_text(row), verdict)
         return (row.title, row.unit, *values, *cpu)
+
+    def _verdict(self, row: Row, ottla: float, kafka: float) -> str:
+        word = targets.verdict(row, ottla, kafka, self.spread(row.key))
+        # One sample has no spread to judge by: a window of half a second, on a machine that others
+        # used too, once gave 5x and the next one 1.4x.
+        return "one round: none" if word and self.rounds == 1 else word
 
     def all_cells(self) -> list[tuple[str, ...]]:
         return [cells for row in ROWS if (cells := self.cells(row)) is not None]
@@ -90,14 +115,25 @@ class Results:
     def tables(self) -> list[Table]:
         table = Table(title="Ottla and Apache Kafka side by side")
         for index, heading in enumerate(_HEADINGS):
-            table.add_column(heading, justify="left" if index in (0, 1, 5, 6) else "right")
+            table.add_column(heading, justify="left" if index in (0, 1, 6, 7) else "right")
         for cells in self.all_cells():
-            colour = _COLOURS.get(cells[6].partition(",")[0], "")
+            colour = _COLOURS.get(cells[7], "")
             table.add_row(*cells, style=colour)
         ceiling = Table("ceiling of the machine", "unit", "value")
         for row in self.ceiling_cells():
             ceiling.add_row(*row)
         return [table, ceiling] if self.ceiling else [table]
+
+    @property
+    def warning(self) -> str:
+        """Empty when the machine was free."""
+        load, cores = float(self.machine["load_before"]), os.cpu_count() or 1
+        if load <= cores / 4:
+            return ""
+        return (
+            f"The machine was busy before the run (load {load:.1f} on {cores} cores): "
+            "rates and latencies show who got the processor, not what the brokers can do."
+        )
 
     def markdown(self) -> str:
         how = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
@@ -105,6 +141,8 @@ class Results:
             how += ", quick: little data, for a look only"
         facts = [f"- {name.replace('_', ' ')}: {value}" for name, value in self.machine.items()]
         parts = ["# Results of `./ottla bench`", "\n".join([*facts, f"- {how}"])]
+        if self.warning:
+            parts.append(f"**{self.warning}**")
         parts.append(_markdown_table(_HEADINGS, self.all_cells()))
         if self.ceiling:
             heading = ("ceiling of the machine", "unit", "value")

@@ -198,6 +198,8 @@ def main() -> int:
             return 1
     for table in run.results.tables():
         console.print(table)
+    if run.results.warning:
+        console.print(f"[yellow]{run.results.warning}[/yellow]")
     if arguments.out is not None:
         for path in run.results.write(arguments.out):
             console.print(f"written: {path}")

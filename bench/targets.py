@@ -62,8 +62,9 @@ def ratio(ottla: float, kafka: float) -> float:
     return ottla / kafka if kafka else float("inf")
 
 
-def verdict(row: Row, ottla: float, kafka: float) -> str:
-    """Empty when the row has no target."""
+def verdict(row: Row, ottla: float, kafka: float, spread: float) -> str:
+    """Empty when the row has no target. `spread` is the highest value of a broker over its
+    lowest, less one: where rounds differ by more than the usual noise, that is the noise."""
     quotient = ratio(ottla, kafka)
     if row.value_at_most is not None and ottla > row.value_at_most:
         return "missed"
@@ -74,7 +75,8 @@ def verdict(row: Row, ottla: float, kafka: float) -> str:
     else:
         return ""
     word = "reached" if margin >= 1 else "missed"
-    is_noise = 1 / (1 + row.noise) < margin < 1 + row.noise and row.noise > 0
+    noise = max(row.noise, spread)
+    is_noise = noise > 0 and 1 / (1 + noise) < margin < 1 + noise
     return f"{word}, within noise" if is_noise else word
 
 
