@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.controller.topic_names import (
+    NAME_LENGTH_MAX,
+    check_collision,
+    check_not_reserved,
+    check_topic_name,
+)
+from ottla.kernel.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize("name", ["t", "A-z_0.9", "...", "_", "x" * NAME_LENGTH_MAX])
+def test_good_names(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", "it is empty"),
+        (".", "means a folder"),
+        ("..", "means a folder"),
+        ("x" * (NAME_LENGTH_MAX + 1), "it has 250 characters"),
+        ("a b", "'a b' has characters"),
+        ("a/b", "has characters"),
+        ("t\n", "has characters"),
+        ("täglich", "has characters"),
+        ("t\0", "has characters"),
+    ],
+)
+def test_bad_names_say_what_is_wrong(name: str, problem: str) -> None:
+    with pytest.raises(KafkaError, match=problem) as caught:
+        check_topic_name(name)
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_kafkas_own_metadata_keeps_its_name() -> None:
+    with pytest.raises(KafkaError, match="__cluster_metadata") as caught:
+        check_not_reserved("__cluster_metadata")
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    check_not_reserved("__consumer_offsets")
+
+
+@pytest.mark.parametrize(("name", "other"), [("a.b", "a_b"), ("a_b", "a.b"), ("a._", "a_.")])
+def test_names_that_metrics_cannot_tell_apart_are_refused(name: str, other: str) -> None:
+    with pytest.raises(KafkaError, match=f"'{other}'") as caught:
+        check_collision(name, ["x", other])
+    assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("name", ["a.b", "ab", "a-b", "a.b.c"])
+def test_names_that_differ_otherwise_are_fine(name: str) -> None:
+    check_collision(name, ["a.b", "a-c"])
