@@ -60,8 +60,12 @@ class SimulatedBroker:
     async def connect(self, port: int = PORT) -> ClientConnection:
         return await ClientConnection.open(self.network, "localhost", port)
 
-    async def restart(self) -> None:
-        await self.machine.stop()
+    async def restart(self, end: Callable[[], None] | None = None) -> None:
+        """Stops it, or ends it in another way (`machine.kill`), and starts it again."""
+        if end is None:
+            await self.machine.stop()
+        else:
+            end()
         await self.machine.start()
         self._connection = None
 
