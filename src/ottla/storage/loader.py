@@ -19,7 +19,7 @@ from ottla.storage.file_names import (
     split_file_name,
 )
 from ottla.storage.folder import LogFolder
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log import Log
 from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.storage.producer_state import ProducerState
@@ -72,6 +72,7 @@ class LogLoader:
         self._now_ms = folder.clock.now_ms()
         self._producer_state = ProducerState(topic_partition, expiration_ms=producer_expiration_ms)
         self._leader_epochs = LeaderEpochs()
+        self._written_epochs: list[EpochEntry] = []
         self._recovery_point = checkpoints.recovery_point
 
     def load(self) -> Log:
@@ -105,6 +106,7 @@ class LogLoader:
         active.roll_jitter_ms = draw_roll_jitter_ms(self._config, self._rng)
         self._leader_epochs.truncate_from_end(log_end_offset)
         self._leader_epochs.truncate_from_start(log_start_offset)
+        self._write_leader_epochs()
         snapshots.remove_outside(log_start_offset, log_end_offset)
         snapshots.remove_strays(s.base_offset for s in [*segments, active])
         return Log(
@@ -220,11 +222,15 @@ class LogLoader:
         self._disk.sync_folder(self._path)
 
     def _drop(self, segments: list[Segment]) -> None:
+        if not segments:
+            return
         for segment in segments:
             logger.warning("dropping %s: records before it are lost", segment.path(LOG_SUFFIX))
             segment.rename_deleted()
             for path in segment.deleted_paths():
                 self._disk.remove(path)
+        # Else a second crash might bring them back, in the midst of what was appended since.
+        self._disk.sync_folder(self._path)
 
     def _find_segments(self, names: set[str]) -> list[Segment]:
         parts = sorted(part for name in names if (part := split_file_name(name)))
@@ -250,11 +256,19 @@ class LogLoader:
             try:
                 content = self._disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")
                 self._leader_epochs = LeaderEpochs.parse(content)
+                self._written_epochs = list(self._leader_epochs.entries)
             except CorruptFile as error:
                 logger.warning("rebuilding the leader epochs of %s: %s", self._path, error)
                 self._recovery_point = 0
                 return False
         return True
+
+    def _write_leader_epochs(self) -> None:
+        """What recovery learnt from the batches must be in the file before a flush moves the
+        recovery point past them: then nobody will look at them again."""
+        if self._leader_epochs.entries != self._written_epochs:
+            path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
+            self._disk.replace_file(path, self._leader_epochs.content())
 
     def _read_topic_id(self, names: set[str]) -> TopicId | None:
         if PARTITION_METADATA not in names:

@@ -61,6 +61,8 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = 0
         self.end_offset = 0
         self.synced_offset = 0
+        self.epochs_offset = 0
+        """The highest start so far: the epochs of what was below it are forgotten."""
         self.leader_epoch = 0
         self.producer_epoch = dict.fromkeys(PRODUCER_IDS, 0)
         self.next_sequence = dict.fromkeys(PRODUCER_IDS, SEQUENCE_MAX - 5)
@@ -111,6 +113,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_end_offset == self.end_offset
         assert self.log.log_start_offset == self.start_offset
         assert self.log.recovery_point == self.end_offset
+        self.check_epochs()
 
     @rule()
     def kill_and_start(self) -> None:
@@ -151,7 +154,15 @@ class LogMachine(RuleBasedStateMachine):
     def check_start_after_crash(self) -> None:
         """Deleted records may come back: that they are gone is written down now and then."""
         assert self.log.log_start_offset <= self.start_offset
+        self.check_epochs()
         self.start_offset = self.log.log_start_offset
+
+    def check_epochs(self) -> None:
+        self.epochs_offset = max(self.epochs_offset, self.start_offset)
+        for batch in self.batches:
+            if batch.base_offset >= self.epochs_offset:
+                epoch = parse_header(batch.content).partition_leader_epoch
+                assert self.log.leader_epochs.epoch_for_offset(batch.base_offset) == epoch
 
     def check_producers(self) -> None:
         """After lost records, each producer goes on from its last one that is left."""

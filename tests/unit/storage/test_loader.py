@@ -140,6 +140,29 @@ def test_damaged_leader_epochs_are_read_from_the_batches(clean: bool) -> None:
     assert machine.log().leader_epochs.entries == [(0, 0)]
 
 
+def test_epochs_that_recovery_found_are_written_down() -> None:
+    """Else the next crash, with a recovery point beyond them, would lose them."""
+    machine = Machine()
+    log = machine.log()
+    machine.wait()
+    machine.append(log, leader_epoch=1)
+    machine.append(log, leader_epoch=4)
+    machine.disk.kill()
+    assert "leader-epoch-checkpoint" not in machine.names()
+    machine.start()
+    assert machine.disk.read_file("/data/t-0/leader-epoch-checkpoint") == b"0\n2\n1 0\n4 1\n"
+
+
+def test_what_recovery_dropped_does_not_come_back() -> None:
+    machine = _rolled(clean=False)
+    file = machine.disk.open("/data/t-0/00000000000000000006.log")
+    file.truncate(file.size() // 2)
+    machine.start()
+    assert machine.log().log_end_offset == 9
+    machine.disk.crash(keep_unsynced=False)
+    assert not [name for name in machine.names() if name.startswith("00000000000000000012.log")]
+
+
 def test_a_clean_start_without_snapshots_does_not_look_for_producers() -> None:
     """Kafka's rule for a broker that was upgraded."""
     machine = _rolled(clean=True)
