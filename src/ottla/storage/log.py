@@ -23,7 +23,7 @@ from ottla.records.batch import (
 )
 from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
-from ottla.storage.errors import CorruptFile, StorageFailure
+from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import (
     LEADER_EPOCH_CHECKPOINT,
     OFFSET_INDEX_SUFFIX,
@@ -177,6 +177,8 @@ class Log:
         Gives it its offsets, in place. Raises `KafkaError` for a producer out of order, and
         `StorageFailure`; then nothing was appended."""
         folder = self.folder
+        if folder.failure is not None:
+            folder.check_online()
         base_offset = self._next_offset
         has_producer = header.producer_id >= 0
         if has_producer:
@@ -214,6 +216,7 @@ class Log:
         `folder.submit_write(pending.write)`, then `commit`. The buffer must stay as it is. Several
         may be pending. A duplicate, which may be of one that is still pending, is answered when
         all that is pending now has been written."""
+        self.folder.check_online()
         base_offset = self._next_offset
         has_producer = header.producer_id >= 0
         if has_producer:
@@ -307,8 +310,6 @@ class Log:
         now_ms: int,
     ) -> ActiveSegment:
         """Makes room: the right epoch in the cache, the right segment at the end."""
-        if self.folder.failure is not None:
-            raise StorageFailure(str(self.folder.failure))
         active = self._segments.active
         if (
             active.size_bytes + size_bytes > self._roll_bytes

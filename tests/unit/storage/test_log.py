@@ -79,6 +79,7 @@ def test_a_failed_write_is_never_acknowledged(error: int) -> None:
     assert machine.failed == [("/data", ["t-0"])]
     for call in (
         lambda: machine.append(log),
+        lambda: machine.append(log, count=2, producer_id=1, epoch=0, sequence=0),
         lambda: _read(log, 0),
         lambda: log.flush(),
     ):
