@@ -27,8 +27,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-import crc32c as _crc32c
-
+from ottla.records.crc import crc32c
 from ottla.records.errors import CorruptRecord
 
 Buffer = bytes | bytearray | memoryview
@@ -192,7 +191,7 @@ def iter_headers(
 
 def compute_crc(batch: Buffer) -> int:
     """CRC-32C over one whole batch (no copy is made)."""
-    return _crc32c.crc32c(memoryview(batch)[ATTRIBUTES_AT:])
+    return crc32c(memoryview(batch)[ATTRIBUTES_AT:])
 
 
 def is_crc_valid(batch: Buffer) -> bool:

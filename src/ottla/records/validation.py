@@ -16,8 +16,6 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import crc32c as _crc32c
-
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import (
     ATTRIBUTES_AT,
@@ -40,6 +38,7 @@ from ottla.records.batch import (
 )
 from ottla.records.builder import recompress
 from ottla.records.compression import Compression
+from ottla.records.crc import crc32c
 from ottla.records.errors import CorruptRecord, RecordError, RecordsRejected
 from ottla.records.record import DECOMPRESSED_BYTES_MAX, RECORD_BYTES_MIN, iter_records
 
@@ -60,7 +59,7 @@ INFLATION_MAX = 16
 few kilobytes could stop the broker for as long as it takes to decompress gigabytes."""
 
 _unpack_header = HEADER_STRUCT.unpack_from
-_crc = _crc32c.crc32c
+_crc = crc32c
 _new_tuple = tuple.__new__
 _COMPRESSION_ID_MAX = int(Compression.ZSTD)
 _ZSTD_ID = int(Compression.ZSTD)

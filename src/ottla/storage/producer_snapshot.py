@@ -13,8 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-import crc32c
-
+from ottla.records.crc import crc32c
 from ottla.storage.errors import CorruptFile
 from ottla.storage.producer_state import BatchMetadata, ProducerEntry
 
@@ -43,7 +42,7 @@ def encode_snapshot(producers: Iterable[ProducerEntry]) -> bytes:
             )
         )
     body = _COUNT.pack(len(rows)) + b"".join(rows)
-    return _VERSION_AND_CRC.pack(VERSION, crc32c.crc32c(body)) + body
+    return _VERSION_AND_CRC.pack(VERSION, crc32c(body)) + body
 
 
 def decode_snapshot(content: bytes) -> list[ProducerEntry]:
@@ -53,7 +52,7 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
     version, crc = _VERSION_AND_CRC.unpack_from(content)
     if version != VERSION:
         raise CorruptFile(f"a producer snapshot of version {version}, expected {VERSION}")
-    if crc32c.crc32c(content[_VERSION_AND_CRC.size :]) != crc:
+    if crc32c(content[_VERSION_AND_CRC.size :]) != crc:
         raise CorruptFile("the CRC of a producer snapshot does not match")
     (count,) = _COUNT.unpack_from(content, _VERSION_AND_CRC.size)
     if len(content) - _ENTRIES_AT != count * _ENTRY.size:
