@@ -293,6 +293,9 @@ class SystemNetwork:
                 sock.close()
                 failure = error
                 continue
+            except asyncio.CancelledError:
+                sock.close()
+                raise
             transport = _transport(sock, address, self._workers)
             transport.start(accept(transport))
             return transport

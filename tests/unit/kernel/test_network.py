@@ -6,11 +6,13 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ottla.kernel import network
 from ottla.kernel.disk import FileSlice, SystemFile
-from ottla.kernel.network import SystemNetwork
+from ottla.kernel.network import SystemListener, SystemNetwork
 from ottla.kernel.transport import Listener, Part, Transport
 from ottla.kernel.workers import ThreadWorkers
 
@@ -85,13 +87,13 @@ class Pair:
 def run(scenario: Callable[[Pair], Awaitable[None]]) -> None:
     async def connected() -> None:
         workers = ThreadWorkers()
-        network = SystemNetwork(workers)
+        real = SystemNetwork(workers)
         servers, clients = Sides(), Sides()
-        listener = network.listen("127.0.0.1", 0, servers)
+        listener = real.listen("127.0.0.1", 0, servers)
         listener.start()
         try:
-            await network.connect("127.0.0.1", listener.port, clients)
-            pair = Pair(network, listener, await servers.first(), await clients.first())
+            await real.connect("127.0.0.1", listener.port, clients)
+            pair = Pair(real, listener, await servers.first(), await clients.first())
             await scenario(pair)
             await pair.server.close()
             await pair.client.close()
@@ -107,6 +109,20 @@ def file(tmp_path: Path) -> SystemFile:
     file = SystemFile(str(tmp_path / "segment"), create=True)
     file.write_at(0, [bytes(range(256)) * (12 * MB // 256)])
     return file
+
+
+def cold_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """From now on no file is in the page cache. Returns the lengths that are read."""
+    reads: list[int] = []
+    read_at = SystemFile.read_at
+
+    def noted_read_at(self: SystemFile, offset: int, length: int) -> bytes:
+        reads.append(length)
+        return read_at(self, offset, length)
+
+    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
+    monkeypatch.setattr(SystemFile, "read_at", noted_read_at)
+    return reads
 
 
 def test_bytes_go_both_ways_and_peers_are_named() -> None:
@@ -157,16 +173,8 @@ def test_what_is_sent_while_more_waits_goes_after_it() -> None:
 def test_a_cold_slice_is_read_by_a_worker_first(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[int] = []
-    read_at = SystemFile.read_at
-
-    def noted_read_at(self: SystemFile, offset: int, length: int) -> bytes:
-        reads.append(length)
-        return read_at(self, offset, length)
-
-    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
     content = file.read_at(0, 3 * MB)
-    monkeypatch.setattr(SystemFile, "read_at", noted_read_at)
+    reads = cold_reads(monkeypatch)
 
     async def scenario(pair: Pair) -> None:
         pair.server.transport.send([b"head", FileSlice(file, 0, 3 * MB), b"tail"])
@@ -181,16 +189,8 @@ def test_a_cold_slice_is_read_by_a_worker_first(
 def test_a_cold_slice_waits_for_a_slow_reader_without_reading_it_again_and_again(
     file: SystemFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[int] = []
-    read_at = SystemFile.read_at
-
-    def noted_read_at(self: SystemFile, offset: int, length: int) -> bytes:
-        reads.append(length)
-        return read_at(self, offset, length)
-
-    monkeypatch.setattr(SystemFile, "is_cached", lambda self, offset, length: False)
     content = file.read_at(0, file.size())
-    monkeypatch.setattr(SystemFile, "read_at", noted_read_at)
+    reads = cold_reads(monkeypatch)
 
     async def scenario(pair: Pair) -> None:
         pair.client.transport.pause_reading()
@@ -345,3 +345,112 @@ def test_localhost_is_one_port_on_every_family_that_the_machine_has() -> None:
         workers.close()
 
     asyncio.run(scenario())
+
+
+def test_every_address_of_a_host_is_tried() -> None:
+    async def scenario(pair: Pair) -> None:
+        # Where `localhost` is ::1 first, nobody is there.
+        clients = Sides()
+        await pair.network.connect("localhost", pair.listener.port, clients)
+        await (await clients.first()).close()
+
+    run(scenario)
+
+
+def test_who_gives_up_connecting_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(pair: Pair) -> None:
+        opened: list[socket.socket] = []
+        loop = asyncio.get_running_loop()
+
+        async def never(sock: socket.socket, address: object) -> None:
+            opened.append(sock)
+            await loop.create_future()
+
+        monkeypatch.setattr(loop, "sock_connect", never)
+        connecting = asyncio.ensure_future(
+            pair.network.connect("127.0.0.1", pair.listener.port, Sides())
+        )
+        while not opened:
+            await asyncio.sleep(0.001)
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert opened[0].fileno() == -1
+
+    run(scenario)
+
+
+def taken_in_ipv6(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[int]:
+    """As if others had the ports that IPv4 was given. Returns which were tried."""
+    tried: list[int] = []
+    listening = network._listening
+
+    def some_are_taken(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+        if family == socket.AF_INET6:
+            tried.append(address[1])
+            if len(tried) <= times:
+                raise OSError(errno.EADDRINUSE, "in use")
+        return listening(family, address)
+
+    monkeypatch.setattr(network, "_listening", some_are_taken)
+    return tried
+
+
+def test_port_0_is_picked_again_until_every_family_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = taken_in_ipv6(monkeypatch, times=2)
+
+    async def scenario(pair: Pair) -> None:
+        listener = pair.network.listen("localhost", 0, Sides())
+        assert len(tried) == 3
+        assert listener.port == tried[-1]
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_port_that_one_family_lacks_is_given_back_to_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken_in_ipv6(monkeypatch, times=1)
+
+    async def scenario(pair: Pair) -> None:
+        free = pair.network.listen("127.0.0.1", 0, Sides())
+        free.close()
+        with pytest.raises(OSError, match="in use"):
+            pair.network.listen("localhost", free.port, Sides())
+        pair.network.listen("127.0.0.1", free.port, Sides()).close()
+
+    run(scenario)
+
+
+def test_a_listener_without_a_descriptor_to_spare_tries_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Exhausted(socket.socket):
+        attempt_count = 0
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            Exhausted.attempt_count += 1
+            if Exhausted.attempt_count == 1:
+                raise OSError(errno.EMFILE, "too many open files")
+            return super().accept()
+
+    monkeypatch.setattr(network, "_ACCEPT_PAUSE_S", 0.01)
+
+    async def scenario() -> None:
+        workers = ThreadWorkers()
+        sides, clients = Sides(), Sides()
+        listening = Exhausted(socket.AF_INET, socket.SOCK_STREAM)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        listening.setblocking(False)
+        listener = SystemListener([listening], sides, workers)
+        listener.start()
+        await SystemNetwork(workers).connect("127.0.0.1", listener.port, clients)
+        await (await sides.first()).close()
+        await (await clients.first()).close()
+        listener.close()
+        workers.close()
+
+    asyncio.run(scenario())
+    assert "too many open files" in caplog.text
