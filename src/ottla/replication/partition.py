@@ -184,10 +184,7 @@ class Partition:
         pending = self.log.prepare(header, batch, self.leader_epoch, now_ms)
         if isinstance(pending, Appended):
             return pending  # A duplicate; nothing else is pending, so it is on disk.
-        try:
-            await self.log.folder.submit_write(pending.write)
-        except OSError as error:
-            raise self.log.folder.fail(error, f"appending to {self.topic_partition}") from error
+        await self.log.folder.submit_write(pending.write)
         appended = self.log.commit(pending)
         self._records_added(len(batch))
         return appended
