@@ -14,41 +14,26 @@ from ottla.testing.network import SimulatedNetwork
 from ottla.wire.codec import codec
 from ottla.wire.header import append_response, decode_request_header, response_header_version
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.receiver import NotingReceiver
 
 VERSION = 9
 PORT = 9092
 
 
-class ScriptedBroker:
+class ScriptedBroker(NotingReceiver):
     """Keeps the frames that come; a test answers them as it likes."""
 
-    def __init__(self, transport: Transport) -> None:
-        self.transport = transport
-        self.requests: list[tuple[int, str | None]] = []
-        """(correlation id, client id)"""
-        self.is_lost = False
-        self._buffer = bytearray(4096)
-        self._received = bytearray()
-
-    def get_buffer(self) -> memoryview:
-        return memoryview(self._buffer)
-
-    def bytes_received(self, count: int) -> None:
-        self._received += self._buffer[:count]
-        while len(self._received) >= 4:
-            (size,) = struct.unpack_from(">i", self._received)
-            if len(self._received) < 4 + size:
-                break
-            header, _ = decode_request_header(bytes(self._received[4 : 4 + size]))
+    def requests(self) -> list[tuple[int, str | None]]:
+        """(correlation id, client id) of each that came."""
+        found: list[tuple[int, str | None]] = []
+        rest = bytes(self.received)
+        while rest:
+            (size,) = struct.unpack_from(">i", rest)
+            header, _ = decode_request_header(rest[4 : 4 + size])
             assert (header.api_key, header.api_version) == (MetadataRequest.API_KEY, VERSION)
-            self.requests.append((header.correlation_id, header.client_id))
-            del self._received[: 4 + size]
-
-    def bytes_sent(self) -> None:
-        pass
-
-    def connection_lost(self, error: BaseException | None) -> None:
-        self.is_lost = True
+            found.append((header.correlation_id, header.client_id))
+            rest = rest[4 + size :]
+        return found
 
     def answer(self, correlation_id: int, controller_id: int) -> None:
         parts: list[Part] = []
@@ -86,8 +71,8 @@ def test_requests_in_flight_together_get_their_own_answers() -> None:
     async def scenario(connection: ClientConnection, broker: ScriptedBroker) -> None:
         asked = [ask(connection) for _ in range(3)]
         await asyncio.sleep(1)
-        assert [client_id for _, client_id in broker.requests] == ["me"] * 3
-        ids = [correlation_id for correlation_id, _ in broker.requests]
+        assert [client_id for _, client_id in broker.requests()] == ["me"] * 3
+        ids = [correlation_id for correlation_id, _ in broker.requests()]
         assert len(set(ids)) == 3
         for number, correlation_id in enumerate(ids):
             broker.answer(correlation_id, number)
@@ -101,7 +86,7 @@ def test_who_gives_up_waiting_does_not_take_the_answer_of_the_next() -> None:
         first, second = ask(connection), ask(connection)
         await asyncio.sleep(1)
         first.cancel()
-        for number, (correlation_id, _) in enumerate(broker.requests):
+        for number, (correlation_id, _) in enumerate(broker.requests()):
             broker.answer(correlation_id, number)
         assert (await second).controller_id == 1
 

@@ -15,40 +15,32 @@ from ottla.kernel.disk import FileSlice, SystemFile
 from ottla.kernel.network import SystemListener, SystemNetwork
 from ottla.kernel.transport import Listener, Part, Transport
 from ottla.kernel.workers import ThreadWorkers
+from tests.support.receiver import NotingReceiver, RefusingReceiver
 
 MB = 1024 * 1024
 WAIT_S = 20
 
 
-class Side:
-    """One end of a connection, which notes what happens to it."""
-
+class Side(NotingReceiver):
     def __init__(self, transport: Transport) -> None:
-        self.transport = transport
-        self.received = bytearray()
-        self.losses: list[BaseException | None] = []
-        self.later_sends = 0
-        self._buffer = bytearray(256 * 1024)
+        super().__init__(transport)
         self._changed = asyncio.Event()
 
-    def get_buffer(self) -> memoryview:
-        return memoryview(self._buffer)
-
     def bytes_received(self, count: int) -> None:
-        self.received += self._buffer[:count]
+        super().bytes_received(count)
         self._changed.set()
 
     def bytes_sent(self) -> None:
-        self.later_sends += 1
+        super().bytes_sent()
         self._changed.set()
 
     def connection_lost(self, error: BaseException | None) -> None:
-        self.losses.append(error)
+        super().connection_lost(error)
         self._changed.set()
 
     async def close(self) -> None:
         self.transport.close()
-        await self.until(lambda: bool(self.losses))
+        await self.until(lambda: self.is_lost)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(WAIT_S):
@@ -218,7 +210,7 @@ def test_a_cold_file_that_cannot_be_read_closes_the_connection(
 
     async def scenario(pair: Pair) -> None:
         pair.server.transport.send([FileSlice(file, 0, 10)])
-        await pair.server.until(lambda: bool(pair.server.losses))
+        await pair.server.until(lambda: pair.server.is_lost)
         assert "the disk is broken" in str(pair.server.losses[0])
 
     run(scenario)
@@ -229,11 +221,11 @@ def test_a_slice_that_became_shorter_closes_the_connection(file: SystemFile) -> 
         part = FileSlice(file, 0, file.size())
         file.truncate(10)
         pair.server.transport.send([part])
-        await pair.server.until(lambda: bool(pair.server.losses))
+        await pair.server.until(lambda: pair.server.is_lost)
         (loss,) = pair.server.losses
         assert isinstance(loss, OSError)
         assert "shorter" in str(loss)
-        await pair.client.until(lambda: bool(pair.client.losses))
+        await pair.client.until(lambda: pair.client.is_lost)
 
     run(scenario)
 
@@ -260,8 +252,8 @@ def test_closing_is_heard_once_on_both_sides_and_drops_what_is_unsent() -> None:
         pair.server.transport.close()
         assert pair.server.transport.unsent_byte_count == 0
         assert pair.server.losses == []  # Soon after, not from within.
-        await pair.server.until(lambda: bool(pair.server.losses))
-        await pair.client.until(lambda: bool(pair.client.losses))
+        await pair.server.until(lambda: pair.server.is_lost)
+        await pair.client.until(lambda: pair.client.is_lost)
         pair.server.transport.send([b"too late"])
         await asyncio.sleep(0)
         assert pair.server.losses == [None]
@@ -273,7 +265,7 @@ def test_closing_is_heard_once_on_both_sides_and_drops_what_is_unsent() -> None:
 def test_a_peer_that_leaves_is_no_error() -> None:
     async def scenario(pair: Pair) -> None:
         pair.client.transport.close()
-        await pair.server.until(lambda: bool(pair.server.losses))
+        await pair.server.until(lambda: pair.server.is_lost)
         assert pair.server.losses == [None]
 
     run(scenario)
@@ -291,16 +283,11 @@ def test_a_closed_listener_accepts_no_more_and_keeps_what_it_has() -> None:
 
 
 def test_whoever_accepts_may_refuse() -> None:
-    class Refusing(Side):
-        def __init__(self, transport: Transport) -> None:
-            super().__init__(transport)
-            transport.close()
-
     async def scenario(pair: Pair) -> None:
-        refused: list[Refusing] = []
+        refused: list[RefusingReceiver] = []
 
-        def accept(transport: Transport) -> Refusing:
-            refused.append(Refusing(transport))
+        def accept(transport: Transport) -> RefusingReceiver:
+            refused.append(RefusingReceiver(transport))
             return refused[0]
 
         clients = Sides()
@@ -308,8 +295,7 @@ def test_whoever_accepts_may_refuse() -> None:
         listener.start()
         await pair.network.connect("127.0.0.1", listener.port, clients)
         client = await clients.first()
-        await client.until(lambda: bool(client.losses))
-        await refused[0].until(lambda: bool(refused[0].losses))
+        await client.until(lambda: client.is_lost)
         assert refused[0].losses == [None]
         listener.close()
 

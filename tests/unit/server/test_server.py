@@ -12,6 +12,7 @@ from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.server import OTHER_FRAME_BYTES_MAX, Server
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedNetwork
+from tests.support.receiver import NotingReceiver
 
 PRODUCE, OTHER = b"\0\0", b"\0\7"
 
@@ -31,25 +32,7 @@ class Echo(Dispatcher):
         return [f"{listener_name} {peer_host} {len(frame)};".encode()]
 
 
-class Client:
-    def __init__(self, transport: Transport) -> None:
-        self.transport = transport
-        self.received = b""
-        self.is_lost = False
-        self._buffer = bytearray(4096)
-
-    def get_buffer(self) -> memoryview:
-        return memoryview(self._buffer)
-
-    def bytes_received(self, count: int) -> None:
-        self.received += self._buffer[:count]
-
-    def bytes_sent(self) -> None:
-        pass
-
-    def connection_lost(self, error: BaseException | None) -> None:
-        self.is_lost = True
-
+class Client(NotingReceiver):
     async def send(self, frame: bytes) -> None:
         self.transport.send([len(frame).to_bytes(4, "big") + frame])
         await asyncio.sleep(1)
