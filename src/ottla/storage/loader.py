@@ -22,6 +22,7 @@ from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log import Log
 from ottla.storage.partition_metadata import parse_partition_metadata
+from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.recovery import (
     Recovered,
@@ -193,6 +194,7 @@ class LogLoader:
             if not unflushed:
                 return recovered.segment, recovered.next_offset
             self._sync(recovered.segment)
+            self._take_snapshot(snapshots, unflushed[0].base_offset)
             segments.append(
                 Segment(
                     self._folder,
@@ -202,6 +204,13 @@ class LogLoader:
                     largest=recovered.segment.largest(),
                 )
             )
+
+    def _take_snapshot(self, snapshots: Snapshots, offset: int) -> None:
+        """Each segment has one at its start; the crash may have come before it was written. When
+        the segments before it are deleted, nothing else remembers their producers."""
+        if offset not in snapshots.offsets:
+            snapshots.add(offset, encode_snapshot(self._producer_state.producers.values()))
+            snapshots.write(offset)
 
     def _is_end_lost(self, recovered: Recovered, following: list[Segment]) -> bool:
         """Files reach the disk in any order: a segment may have lost its last batches, cleanly,

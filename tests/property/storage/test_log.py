@@ -134,6 +134,9 @@ class LogMachine(RuleBasedStateMachine):
         note(f"durable {durable_offset}, found {end_offset} of {self.end_offset}")
         assert durable_offset <= end_offset <= self.end_offset
         self.batches = [batch for batch in self.batches if batch.last_offset < end_offset]
+        if self.log.size_bytes == 0:
+            # All that is left lay below the start that was written down.
+            self.batches = []
         if end_offset < self.end_offset:
             assert not self.batches or self.batches[-1].last_offset + 1 == end_offset
         self.end_offset = end_offset

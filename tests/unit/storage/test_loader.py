@@ -153,6 +153,22 @@ def test_epochs_that_recovery_found_are_written_down() -> None:
     assert machine.disk.read_file("/data/t-0/leader-epoch-checkpoint") == b"0\n2\n1 0\n4 1\n"
 
 
+def test_a_snapshot_that_a_crash_forestalled_is_taken_by_recovery() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=2, producer_id=4, epoch=0, sequence=0)
+    log.roll()
+    machine.disk.kill()
+    assert "00000000000000000002.snapshot" not in machine.names()
+    machine.start()
+    assert "00000000000000000002.snapshot" in machine.names()
+    machine.log().delete_segments(1)
+    machine.wait()
+    machine.restart(clean=False)
+    again = machine.append(machine.log(), count=2, producer_id=4, epoch=0, sequence=0)
+    assert again.is_duplicate
+
+
 def test_what_recovery_dropped_does_not_come_back() -> None:
     machine = _rolled(clean=False)
     file = machine.disk.open("/data/t-0/00000000000000000006.log")
