@@ -16,6 +16,9 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", r"(read|open)_text is deprecated", DeprecationWarning)
     import kafka
 
+KAFKA_PYTHON = kafka
+"""The module, for those who must not import it themselves."""
+
 TIMEOUT_S = 60
 
 
@@ -87,8 +90,8 @@ class ConfluentKafka:
 
 def _from_confluent(message: confluent_kafka.Message) -> Message:
     return Message(
-        message.key(),  # type: ignore[arg-type]
-        message.value(),  # type: ignore[arg-type]
+        message.key(),
+        message.value(),
         tuple(message.headers() or ()),  # type: ignore[arg-type]
         message.timestamp()[1],
     )
