@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from ottla.coordinators.groups.classic_group import ClassicGroup, ClassicState
 from ottla.coordinators.groups.classic_join import Join
 from ottla.coordinators.groups.classic_member import ClassicMember
+from ottla.coordinators.groups.classic_rebalance import Rebalance, assignment_response
 from ottla.coordinators.groups.classic_records import (
     group_from_record,
     group_record,
     group_tombstone,
 )
 from ottla.coordinators.groups.context import Client, GroupContext
-from ottla.coordinators.groups.rebalance import Rebalance, assignment_response
 from ottla.coordinators.groups.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Deferred, Result

@@ -13,10 +13,10 @@ from ottla.coordinators.groups.classic_member import (
     in_version,
     protocols_of,
 )
+from ottla.coordinators.groups.classic_rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalance
 from ottla.coordinators.groups.classic_records import group_record, new_group_record
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group import Group
-from ottla.coordinators.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalance
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Deferred, Result
 from ottla.kernel.errors import ErrorCode, KafkaError
