@@ -71,6 +71,7 @@ class Connection:
         return bool(self._slots)
 
     def close(self) -> None:
+        self._is_closed = True
         self._transport.close()
 
     def get_buffer(self) -> memoryview:
@@ -121,9 +122,11 @@ class Connection:
             try:
                 answer = self._dispatch(frame, self._listener_name, self._transport.peer_host)
             except BadRequest as error:
+                self._transport.send(out)
                 self._refuse(error)
                 return
             except Exception as error:  # A bug of ours costs its connection, never the broker.
+                self._transport.send(out)
                 self._fail(error)
                 return
             if type(answer) is list:

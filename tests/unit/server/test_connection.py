@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from ottla.kernel.transport import Part
 from ottla.server.connection import UNANSWERED_COUNT_MAX, UNSENT_BYTES_MAX, Connection
 from ottla.server.dispatch import Dispatcher, Reply
@@ -163,6 +165,44 @@ def test_a_bug_in_a_handler_costs_its_connection_only() -> None:
     harness.receive(b"!", b"a2")
     assert harness.transport.is_closed
     assert harness.sent == b""
+
+
+@pytest.mark.parametrize("bad", [b"x", b"!"])
+def test_what_was_answered_before_a_bad_request_is_sent(bad: bytes) -> None:
+    harness = Harness()
+    harness.receive(b"a1", bad, b"a3")
+    assert harness.sent == b"A1"
+    assert harness.transport.is_closed
+
+
+@pytest.mark.parametrize("error", [BadRequest("no"), RuntimeError("a bug")])
+def test_an_answer_that_fails_later_closes_the_connection(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.receive(b"l1", b"l2")
+        harness.dispatcher.later[b"l1"].set_exception(error)
+        await harness.answer(b"l2")
+        assert harness.transport.is_closed
+        assert harness.sent == b""
+
+    asyncio.run(main())
+    assert str(error) in caplog.text
+    assert "somebody:1" in caplog.text
+
+
+def test_nothing_is_handled_after_the_end() -> None:
+    async def main() -> None:
+        harness = Harness()
+        harness.receive(*[b"l%d" % number for number in range(UNANSWERED_COUNT_MAX)], b"l-over")
+        harness.dispatcher.later[b"l0"].set_exception(BadRequest("no"))
+        await asyncio.sleep(0)
+        harness.connection.bytes_sent()
+        await harness.answer(b"l1")
+        assert b"l-over" not in harness.dispatcher.later
+
+    asyncio.run(main())
 
 
 def test_a_frame_over_the_limit_closes_the_connection() -> None:
