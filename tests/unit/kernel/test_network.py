@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,6 +268,23 @@ def test_a_peer_that_leaves_is_no_error() -> None:
         pair.client.transport.close()
         await pair.server.until(lambda: pair.server.is_lost)
         assert pair.server.losses == [None]
+
+    run(scenario)
+
+
+def test_a_peer_that_breaks_off_is_an_error() -> None:
+    async def scenario(pair: Pair) -> None:
+        servers = Sides()
+        listener = pair.network.listen("127.0.0.1", 0, servers)
+        listener.start()
+        with socket.socket() as peer:
+            peer.connect(("127.0.0.1", listener.port))
+            server = await servers.first()
+            # A reset in place of an orderly end.
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await server.until(lambda: server.is_lost)
+        assert isinstance(server.losses[0], ConnectionResetError)
+        listener.close()
 
     run(scenario)
 

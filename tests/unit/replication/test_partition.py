@@ -135,6 +135,51 @@ def test_a_bad_batch_in_the_queue_fails_alone() -> None:
     with_broker(test)
 
 
+def test_a_duplicate_that_waits_its_turn_is_answered_like_the_first() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        for _ in range(2):
+            batch = make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+            appended = partition.append(memoryview(batch), acks=-1, produce_version=12)
+            assert isinstance(appended, asyncio.Future)
+            assert (await appended).first_offset == 0
+            become_slow(partition)
+        assert partition.high_watermark == 1
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_what_the_broker_itself_appends_is_in_its_place(is_slow: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, max_message_bytes="1000")
+        append(partition, b"a client's")
+        if is_slow:
+            become_slow(partition)
+        appended = partition.append_own(make_batch(b"a", b"b"))
+        if isinstance(appended, asyncio.Future):
+            appended = await appended
+        assert (appended.first_offset, partition.high_watermark) == (1, 3)
+        with pytest.raises(KafkaError) as caught:
+            partition.append_own(make_batch(b"x" * 1000))
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+def test_the_broker_itself_needs_as_many_replicas_as_acks_all() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, min_insync_replicas="2")
+        partition.replicas = (BrokerId(1), BrokerId(2))
+        partition.config_changed()
+        with pytest.raises(KafkaError) as caught:
+            partition.append_own(make_batch(b"v"))
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with_broker(test)
+
+
 @pytest.mark.parametrize("is_slow", [True, False])
 def test_a_write_that_fails_is_an_error_of_the_storage(is_slow: bool) -> None:
     async def test(broker: SimulatedBroker) -> None:

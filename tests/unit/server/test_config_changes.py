@@ -92,6 +92,7 @@ def test_a_change_holds_when_it_is_answered(api: tuple[Any, Any, Any], asked: Ch
     [
         ((TOPIC, "t", "retention.ms", "soon"), ErrorCode.INVALID_CONFIG),
         ((TOPIC, "missing", "retention.ms", "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "", "retention.ms", "1"), ErrorCode.INVALID_REQUEST),
         ((TOPIC, "a b", "retention.ms", "1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
         ((BROKER, "2", "message.max.bytes", "1"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "1", "broker.id", "5"), ErrorCode.INVALID_REQUEST),

@@ -100,6 +100,17 @@ def test_names_that_are_none_are_told_and_take_no_room() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(("name", "index"), [("t", -1), ("other", 0)])
+def test_a_cursor_that_does_not_fit_its_request_is_refused(name: str, index: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        cursor = Cursor(topic_name=name, partition_index=index)
+        (topic,) = (await describe(broker, "t", cursor=cursor)).topics
+        assert (topic.name, topic.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+
+    with_broker(test)
+
+
 def test_a_cursor_may_stand_where_nothing_is_any_more() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("b")

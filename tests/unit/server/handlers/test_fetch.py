@@ -204,6 +204,17 @@ def test_a_session_tells_only_what_changed() -> None:
     with_broker(test)
 
 
+def test_a_session_that_is_not_there_must_begin_anew() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        asked = request(topic_id, ask(), session_id=99, session_epoch=1, max_wait_ms=60_000)
+        response = await broker.call(asked, FetchResponse)
+        assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        assert (response.session_id, response.responses) == (0, [])
+
+    with_broker(test)
+
+
 def test_a_session_gives_again_what_a_client_did_not_move_past() -> None:
     async def test(broker: SimulatedBroker) -> None:
         topic_id = await broker.create_topic("t")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.coordination.image import ClusterImage, PartitionImage
@@ -76,6 +78,22 @@ def test_asking_makes_a_topic_where_client_and_broker_allow_it() -> None:
             assert (await broker.produce(name, b"v")).base_offset == 0
 
     with_broker(test, num_partitions="3")
+
+
+def test_clients_that_ask_for_a_new_topic_together_all_get_it() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        connections = [await broker.connect() for _ in range(5)]
+        responses = await asyncio.gather(
+            *(
+                connection.call(named("new", may_create=True), MetadataResponse, 13)
+                for connection in connections
+            )
+        )
+        topics = [response.topics[0] for response in responses]
+        assert {topic.error_code for topic in topics} == {ErrorCode.NONE}
+        assert len({topic.topic_id for topic in topics}) == 1
+
+    with_broker(test)
 
 
 def test_no_topic_is_made_where_the_broker_forbids_it() -> None:

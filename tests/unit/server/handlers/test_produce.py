@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.kernel.errors import ErrorCode
@@ -159,11 +161,13 @@ def test_another_compression_is_made_where_the_topic_asks_for_it() -> None:
     with_broker(test)
 
 
-def test_acks_0_is_not_answered() -> None:
+@pytest.mark.parametrize("compression", ["producer", "gzip"])
+def test_acks_0_is_not_answered(compression: str) -> None:
     async def test(broker: SimulatedBroker) -> None:
-        await broker.create_topic("t")
+        await broker.create_topic("t", compression_type=compression)
         connection = await broker.connect()
         connection.send_unanswered(produce_request("t", make_batch(b"v"), acks=0), 9)
+        await asyncio.sleep(1)
         asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
         request = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])]
