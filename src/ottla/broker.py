@@ -19,33 +19,27 @@ from ottla.controller.producer_ids import ProducerIds
 from ottla.controller.registration import prepare_store, register_broker
 from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import (
-    BrokerConfigChanged,
     BrokersChanged,
-    Change,
     ClusterImage,
-    TopicChanged,
-    TopicConfigChanged,
-    TopicCreated,
-    TopicDeleted,
-    TopicImage,
     load_image,
 )
 from ottla.coordination.sqlite import SqliteStore
 from ottla.coordination.store import SessionState, Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
+from ottla.coordinators.groups.coordinator import GroupCoordinator
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.dynamic import usable_dynamic
-from ottla.kernel.config.topic import TopicConfig, validate_overrides
+from ottla.kernel.config.topic import validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
-from ottla.kernel.errors import KafkaError
-from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.kernel.ids import BrokerId, TopicId
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.changes import Changes
 from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_session import FetchSessions
+from ottla.server.live_config import LiveConfig
 from ottla.server.server import Server
 from ottla.server.services import Services
 from ottla.storage.folder import LogFolder
@@ -88,7 +82,7 @@ class Broker:
         store: Store,
         rng: random.Random,
     ) -> None:
-        self._config = config
+        self._config = LiveConfig(config)
         self._clock = clock
         self._network = network
         self._workers = workers
@@ -108,9 +102,9 @@ class Broker:
         self.endpoints: list[Endpoint] = []
         self._controller: Controller | None = None
         self._server: Server | None = None
-        self._services: Services
-        self._changes: asyncio.Queue[Change] = asyncio.Queue()
-        self._tasks: list[asyncio.Task[None]] = []
+        self.groups: GroupCoordinator | None = None
+        self._changes: Changes | None = None
+        self._high_watermarks: asyncio.Task[None] | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and should be stopped."""
 
@@ -125,69 +119,82 @@ class Broker:
         )
         image = await load_image(self._store)
         image.cluster_id = store.cluster_id
-        self._take_dynamic_config(image)
+        self._config.take_dynamic(image)
         await self.logs.start(
             broker_id=self.broker_id,
             cluster_id=store.cluster_id,
-            topic_configs=lambda topic: self._topic_config(image, topic),
+            topic_configs=lambda topic: self._config.of_topic(image, topic),
         )
+        config = self._config.current
         self._controller = controller = await become_controller(
             self._store,
             image,
             self.broker_id,
             clock=self._clock,
             rng=self._rng,
-            defaults=TopicDefaults(
-                self._config.num_partitions, self._config.default_replication_factor
+            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+            check_topic_config=lambda overrides: validate_overrides(
+                overrides, self._config.current
             ),
-            check_topic_config=lambda overrides: validate_overrides(overrides, self._config),
         )
-        self._services = services = Services(
-            broker_id=self.broker_id,
-            config=self._config,
-            image=image,
-            topics=controller.topics,
-            configs=controller.configs,
-            producer_ids=ProducerIds(self._store, self.broker_id),
-            replicas=self.replicas,
-            logs=self.logs,
-            fetch_sessions=FetchSessions(
-                self._clock,
-                self._rng,
-                slot_count=self._config.max_incremental_fetch_session_cache_slots,
-            ),
-            clock=self._clock,
-            workers=self._workers,
-            changes_applied=self._changes.join,
+        self.groups = GroupCoordinator(image, lambda: self._config.current, self._clock, self._rng)
+        self._changes = changes = Changes(
+            self.broker_id, image, self._config, self.replicas, self.groups
         )
         self._server = server = Server(
-            self._network, Dispatcher(services), self._config, self._clock
+            self._network,
+            Dispatcher(self._make_services(image, controller, self.groups, changes)),
+            config,
+            self._clock,
         )
         self._listen(server)
         await self._register(image)
         if not store.is_new:
             await self._set_strays_aside(image)
-        for topic in image.topics.values():
-            self._lead(topic, [partition.partition for partition in topic.partitions])
-        image.on_change(self._changes.put_nowait)
-        self._tasks.append(asyncio.create_task(self._apply_changes()))
-        self._tasks.append(asyncio.create_task(self._checkpoint_high_watermarks()))
+        changes.start()
         if store.is_new:
             await self._adopt_logs(controller)
-            await self._changes.join()
+            await changes.applied()
+        self._high_watermarks = asyncio.create_task(self._checkpoint_high_watermarks())
         server.start()
+
+    def _make_services(
+        self,
+        image: ClusterImage,
+        controller: Controller,
+        groups: GroupCoordinator,
+        changes: Changes,
+    ) -> Services:
+        slot_count = self._config.current.max_incremental_fetch_session_cache_slots
+        return Services(
+            broker_id=self.broker_id,
+            live_config=self._config,
+            image=image,
+            topics=controller.topics,
+            configs=controller.configs,
+            producer_ids=ProducerIds(self._store, self.broker_id),
+            groups=groups,
+            replicas=self.replicas,
+            logs=self.logs,
+            fetch_sessions=FetchSessions(self._clock, self._rng, slot_count=slot_count),
+            clock=self._clock,
+            workers=self._workers,
+            changes_applied=changes.applied,
+        )
 
     async def stop(self) -> None:
         """A clean stop: the next start need not recover anything. Also after a start that
         failed halfway."""
         if self._server is not None:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._high_watermarks is not None:
+            self._high_watermarks.cancel()
         if self._controller is not None:
             await self._controller.close()
+        if self._changes is not None:
+            await self._changes.close()
+        if self.groups is not None:
+            await self.groups.close()
         await self.replicas.close()
         await self.logs.close()
         await self._store.close()
@@ -195,8 +202,10 @@ class Broker:
     # -- start-up -------------------------------------------------------------------------
 
     def _listen(self, server: Server) -> None:
-        advertised = {listener.name: listener for listener in self._config.advertised_listeners}
-        for listener in self._config.listeners:
+        advertised = {
+            listener.name: listener for listener in self._config.current.advertised_listeners
+        }
+        for listener in self._config.current.listeners:
             port = server.listen(listener.name, listener.host, listener.port)
             shown = advertised.get(listener.name)
             if shown is not None:
@@ -212,7 +221,7 @@ class Broker:
     async def _register(self, image: ClusterImage) -> None:
         info = BrokerInfo(
             tuple(self.endpoints),
-            rack=self._config.broker_rack,
+            rack=self._config.current.broker_rack,
             timestamp_ms=self._clock.now_ms(),
         )
         registered = await register_broker(self._store, self.broker_id, info)
@@ -262,69 +271,10 @@ class Broker:
         if state is SessionState.EXPIRED and not self.failed.done():
             self.failed.set_result("its session in the coordination store has expired")
 
-    # -- what changes while it runs ---------------------------------------------------------
-
-    async def _apply_changes(self) -> None:
-        """One change after another: a topic that is deleted and made again at once must have
-        let go of its folder before it gets a new one."""
-        while True:
-            change = await self._changes.get()
-            try:
-                await self._apply(change)
-            except KafkaError as error:
-                log.error("a change could not be applied: %s", error)
-            finally:
-                self._changes.task_done()
-
-    async def _apply(self, change: Change) -> None:
-        match change:
-            case TopicCreated(topic):
-                self._lead(topic, [partition.partition for partition in topic.partitions])
-            case TopicChanged(topic, partitions):
-                self._lead(topic, partitions)
-            case TopicDeleted(topic):
-                for partition in topic.partitions:
-                    await self.replicas.delete(TopicPartition(topic.name, partition.partition))
-            case TopicConfigChanged(name):
-                self.replicas.set_config(name, self._topic_config(self._services.image, name))
-            case BrokerConfigChanged():
-                self._take_dynamic_config(self._services.image)
-                self._services.config = self._config
-                for name in self._services.image.topics:
-                    self.replicas.set_config(name, self._topic_config(self._services.image, name))
-
-    def _lead(self, topic: TopicImage, partitions: Sequence[int]) -> None:
-        config = self._topic_config(self._services.image, topic.name)
-        for number in partitions:
-            partition = topic.partitions[number]
-            if partition.leader == self.broker_id:
-                self.replicas.become_leader(
-                    TopicPartition(topic.name, number),
-                    topic.id,
-                    config,
-                    leader_epoch=partition.leader_epoch,
-                    replicas=tuple(BrokerId(replica) for replica in partition.replicas),
-                    isr=tuple(BrokerId(replica) for replica in partition.isr),
-                )
-
-    def _topic_config(self, image: ClusterImage, topic: str) -> TopicConfig:
-        return TopicConfig.resolve(image.topic_configs.get(topic, {}), self._config)
-
-    def _take_dynamic_config(self, image: ClusterImage) -> None:
-        config = self._config.with_dynamic({}, {})
-        default, ignored = usable_dynamic(
-            image.broker_configs.get(None, {}), config, per_broker=False
-        )
-        config = config.with_dynamic({}, default)
-        own, also_ignored = usable_dynamic(
-            image.broker_configs.get(self.broker_id, {}), config, per_broker=True
-        )
-        for name, why in ignored + also_ignored:
-            log.warning("the stored setting %s is ignored: %s", name, why)
-        self._config = config.with_dynamic(own, default)
+    # -- while it runs ------------------------------------------------------------------------
 
     async def _checkpoint_high_watermarks(self) -> None:
-        interval_s = self._config.replica_high_watermark_checkpoint_interval_ms / 1000
+        interval_s = self._config.current.replica_high_watermark_checkpoint_interval_ms / 1000
         while True:
             await asyncio.sleep(interval_s)
             self.logs.checkpoint_high_watermarks(self.replicas.high_watermarks())

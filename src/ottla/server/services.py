@@ -9,24 +9,26 @@ from ottla.controller.configs import Configs
 from ottla.controller.producer_ids import ProducerIds
 from ottla.controller.topics import Topics
 from ottla.coordination.image import ClusterImage
+from ottla.coordinators.groups.coordinator import GroupCoordinator
 from ottla.kernel.clock import Clock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.workers import Workers
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.fetch_session import FetchSessions
+from ottla.server.live_config import LiveConfig
 from ottla.storage.log_manager import LogManager
 
 
 @dataclass(slots=True)
 class Services:
     broker_id: BrokerId
-    config: BrokerConfig
-    """As it is now: replaced when a dynamic setting changes."""
+    live_config: LiveConfig
     image: ClusterImage
     topics: Topics
     configs: Configs
     producer_ids: ProducerIds
+    groups: GroupCoordinator
     replicas: ReplicaManager
     logs: LogManager
     fetch_sessions: FetchSessions
@@ -34,3 +36,8 @@ class Services:
     workers: Workers
     changes_applied: Callable[[], Awaitable[None]]
     """Waits until every change of the image so far is also one of this broker's logs."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """As it is now."""
+        return self.live_config.current

@@ -1,13 +1,14 @@
-"""FindCoordinator: who keeps a group's or a transaction's state. With one broker, it does.
+"""FindCoordinator: who keeps a group's or a transaction's state: the leader of its partition.
 
 v1 brought key types, v3 flexible fields, v4 several keys at once (KIP-699).
 """
 
 from __future__ import annotations
 
-from ottla.coordination.znodes import Endpoint
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.server.context import RequestContext
+from ottla.server.internal_topics import ensure_internal_topic
 from ottla.server.services import Services
 from ottla.wire.messages.find_coordinator import (
     Coordinator,
@@ -19,12 +20,16 @@ BATCHED_SINCE = 4
 GROUP, TRANSACTION = 0, 1
 
 
-def handle(
+async def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.api_version >= BATCHED_SINCE else [request.key]
-    endpoint = services.image.brokers[services.broker_id].endpoints.get(context.listener_name)
-    found = [_find(services.broker_id, endpoint, key, request.key_type) for key in keys]
+    found: list[Coordinator] = []
+    for key in keys:
+        try:
+            found.append(await _find(services, key, request.key_type, context.listener_name))
+        except KafkaError as error:
+            found.append(_error(key, error))
     if context.api_version >= BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
     only = found[0]
@@ -37,17 +42,30 @@ def handle(
     )
 
 
-def _find(broker_id: int, endpoint: Endpoint | None, key: str, key_type: int) -> Coordinator:
-    if key_type not in (GROUP, TRANSACTION):
-        return _error(key, ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
+async def _find(services: Services, key: str, key_type: int, listener_name: str) -> Coordinator:
+    if key_type == GROUP:
+        topic = await ensure_internal_topic(services, CONSUMER_OFFSETS)
+        leader = topic.partitions[services.groups.partition_of(key)].leader
+    elif key_type == TRANSACTION:
+        # There are none yet: the producer hears so from InitProducerId.
+        leader = services.broker_id
+    else:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
+    broker = next((b for b in services.image.brokers.values() if b.id == leader), None)
+    endpoint = None if broker is None else broker.endpoints.get(listener_name)
     if endpoint is None:
-        return _error(
-            key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not on this listener"
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not on this listener now"
         )
-    return Coordinator(key=key, node_id=broker_id, host=endpoint.host, port=endpoint.port)
+    return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 
-def _error(key: str, code: ErrorCode, message: str) -> Coordinator:
+def _error(key: str, error: KafkaError) -> Coordinator:
     return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message
+        key=key,
+        node_id=-1,
+        host="",
+        port=-1,
+        error_code=error.code,
+        error_message=error.message,
     )

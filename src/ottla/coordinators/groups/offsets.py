@@ -1,0 +1,179 @@
+"""Committed offsets: written, read, deleted, expired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ottla.coordinators.groups.context import GroupContext
+from ottla.coordinators.groups.records import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ottla.coordinators.record import CoordinatorRecord
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
+
+NO_OFFSET = -1
+NO_EPOCH = -1
+NO_TIMESTAMP = -1
+
+# The schema that carries an explicit expiry (Produced by clients before 2.1), and today's.
+_VERSION_WITH_EXPIRY = 1
+_VERSION = 4
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    commit_timestamp: int = NO_TIMESTAMP
+    expire_timestamp: int = NO_TIMESTAMP
+    """Set by the client (OffsetCommit v2 to v4); otherwise the broker's retention counts."""
+    topic_id: TopicId = NO_TOPIC_ID
+
+
+class Offsets:
+    """The offsets of one shard's groups. Changed by `replay` only."""
+
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+
+    def topics(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
+        return self._groups.get(group_id, {})
+
+    def has_any(self, group_id: str) -> bool:
+        return group_id in self._groups
+
+    def group_ids(self) -> list[str]:
+        return list(self._groups)
+
+    # -- records ----------------------------------------------------------------------------
+
+    def commit(
+        self, group_id: str, at: TopicPartition, committed: CommittedOffset
+    ) -> CoordinatorRecord:
+        """Raises KafkaError where the client's metadata is too large to keep."""
+        metadata_max = self._context.config().offset_metadata_max_bytes
+        if len(committed.metadata.encode()) > metadata_max:
+            raise KafkaError(
+                ErrorCode.OFFSET_METADATA_TOO_LARGE,
+                f"the metadata of {at} is larger than offset.metadata.max.bytes={metadata_max}",
+            )
+        has_expiry = committed.expire_timestamp != NO_TIMESTAMP
+        value = OffsetCommitValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.commit_timestamp,
+            expire_timestamp=committed.expire_timestamp,
+            topic_id=committed.topic_id,
+        )
+        key = OffsetCommitKey(group=group_id, topic=at.topic, partition=at.partition)
+        return CoordinatorRecord(key, value, _VERSION_WITH_EXPIRY if has_expiry else _VERSION)
+
+    def delete(self, group_id: str, at: TopicPartition) -> list[CoordinatorRecord]:
+        if self.get(group_id, at.topic, at.partition) is None:
+            return []
+        return [_tombstone(group_id, at.topic, at.partition)]
+
+    def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
+        return [_tombstone(group_id, topic, number) for topic, number, _ in self._all(group_id)]
+
+    def delete_topics(self, names: Iterable[str]) -> Iterator[CoordinatorRecord]:
+        """For topics that are gone: a topic of the same name later is another one."""
+        gone = set(names)
+        for group_id, topics in self._groups.items():
+            for topic in topics.keys() & gone:
+                for partition in topics[topic]:
+                    yield _tombstone(group_id, topic, partition)
+
+    def expire(self, group_id: str, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
+        """Tombstones for what has outlived its retention, and whether nothing is left."""
+        group = self._context.groups.get(group_id)
+        retention_ms = self._context.config().offsets_retention_minutes * 60_000
+        records: list[CoordinatorRecord] = []
+        is_all = True
+        for topic, partition, committed in self._all(group_id):
+            base_ms = None
+            if group is None:
+                base_ms = committed.commit_timestamp
+            elif not group.is_subscribed_to(topic):
+                base_ms = group.offset_expiry_base_ms(committed.commit_timestamp)
+            if base_ms is not None and _is_expired(committed, base_ms, retention_ms, now_ms):
+                records.append(_tombstone(group_id, topic, partition))
+            else:
+                is_all = False
+        return records, is_all
+
+    def _all(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        for topic, partitions in self._groups.get(group_id, {}).items():
+            for partition, committed in partitions.items():
+                yield topic, partition, committed
+
+    # -- replay -----------------------------------------------------------------------------
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        if value is None:
+            self._forget(key)
+            return
+        topics = self._groups.get(key.group)
+        if topics is None:
+            topics = self._groups[key.group] = {}
+        partitions = topics.get(key.topic)
+        if partitions is None:
+            partitions = topics[key.topic] = {}
+        partitions[key.partition] = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+
+    def replay_legacy(
+        self, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None
+    ) -> None:
+        """As brokers before Kafka 0.8.2 wrote them."""
+        modern = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+        if value is None:
+            self._forget(modern)
+            return
+        self.replay(
+            modern,
+            OffsetCommitValue(
+                offset=value.offset,
+                metadata=value.metadata,
+                commit_timestamp=value.commit_timestamp,
+            ),
+        )
+
+    def _forget(self, key: OffsetCommitKey) -> None:
+        topics = self._groups.get(key.group, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self._groups.pop(key.group, None)
+
+
+def _is_expired(committed: CommittedOffset, base_ms: int, retention_ms: int, now_ms: int) -> bool:
+    if committed.expire_timestamp != NO_TIMESTAMP:
+        return now_ms >= committed.expire_timestamp
+    return now_ms - base_ms >= retention_ms
+
+
+def _tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    return CoordinatorRecord(
+        OffsetCommitKey(group=group_id, topic=topic, partition=partition), None
+    )

@@ -1,0 +1,276 @@
+"""The state of one partition of `__consumer_offsets`: its groups, and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.coordinators.groups import records as group_records
+from ottla.coordinators.groups.classic import ClassicProtocol
+from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.context import Client, GroupContext
+from ottla.coordinators.groups.group import Group
+from ottla.coordinators.groups.offsets import NO_TIMESTAMP, CommittedOffset, Offsets
+from ottla.coordinators.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from ottla.coordinators.record import CoordinatorRecord, RecordType
+from ottla.coordinators.result import Result
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.wire.messages.delete_groups import DeletableGroupResult
+from ottla.wire.messages.describe_groups import DescribedGroup
+from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.messages.list_groups import ListedGroup
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+NOT_FOUND_IS_TOLD_SINCE = {"offset_commit": 9, "describe": 6}
+
+_EXPIRY_TIMER = "expire offsets"
+
+
+class GroupShard:
+    """Made by the runtime when this broker begins to lead the partition, dropped when it no
+    longer does."""
+
+    RECORD_TYPES: Mapping[int, RecordType] = group_records.RECORD_TYPES
+
+    def __init__(self, context: GroupContext) -> None:
+        self._context = context
+        self._classic = ClassicProtocol(context)
+        self.offsets = Offsets(context)
+
+    # -- members ----------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, client: Client) -> Result[JoinGroupResponse]:
+        return self._classic.join(request, client)
+
+    def sync(self, request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse]:
+        return self._classic.sync(request, client)
+
+    def heartbeat(self, request: HeartbeatRequest, client: Client) -> Result[HeartbeatResponse]:
+        return self._classic.heartbeat(request, client)
+
+    def leave(self, request: LeaveGroupRequest, client: Client) -> Result[LeaveGroupResponse]:
+        return self._classic.leave(request, client)
+
+    # -- offsets ----------------------------------------------------------------------------
+
+    def commit_offsets(
+        self, request: OffsetCommitRequest, client: Client
+    ) -> Result[OffsetCommitResponse]:
+        self._check_commit(request, client)
+        now_ms = self._context.now_ms()
+        expire_timestamp = NO_TIMESTAMP
+        if request.retention_time_ms != NO_TIMESTAMP:
+            expire_timestamp = now_ms + request.retention_time_ms
+        records: list[CoordinatorRecord] = []
+        response = OffsetCommitResponse()
+        for topic in request.topics:
+            answers: list[OffsetCommitResponsePartition] = []
+            response.topics.append(
+                OffsetCommitResponseTopic(
+                    name=topic.name, topic_id=topic.topic_id, partitions=answers
+                )
+            )
+            for asked in topic.partitions:
+                answer = OffsetCommitResponsePartition(partition_index=asked.partition_index)
+                answers.append(answer)
+                try:
+                    records.append(
+                        self.offsets.commit(
+                            request.group_id,
+                            TopicPartition(topic.name, asked.partition_index),
+                            _committed(asked, now_ms, expire_timestamp),
+                        )
+                    )
+                except KafkaError as error:
+                    answer.error_code = error.code
+        return Result(response, records)
+
+    def _check_commit(self, request: OffsetCommitRequest, client: Client) -> None:
+        group = self._context.groups.get(request.group_id)
+        generation_id = request.generation_id_or_member_epoch
+        if group is None:
+            if generation_id < 0:
+                return  # An offset store without members: an admin, or a consumer by hand.
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND
+                if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["offset_commit"]
+                else ErrorCode.ILLEGAL_GENERATION,
+                f"there is no group {request.group_id!r}",
+            )
+        if isinstance(group, ClassicGroup):
+            self._classic.check_commit(
+                group, request.member_id, generation_id, request.group_instance_id
+            )
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+        group = self._find(request.group_id)
+        if group is not None:
+            group.check_offset_delete()
+        records: list[CoordinatorRecord] = []
+        response = OffsetDeleteResponse()
+        for topic in request.topics:
+            is_read = group is not None and group.is_subscribed_to(topic.name)
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
+            answers: list[OffsetDeleteResponsePartition] = []
+            for asked in topic.partitions:
+                index = asked.partition_index
+                answers.append(
+                    OffsetDeleteResponsePartition(partition_index=index, error_code=code)
+                )
+                if not is_read:
+                    at = TopicPartition(topic.name, index)
+                    records += self.offsets.delete(request.group_id, at)
+            response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        return Result(response, records)
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Raises KafkaError where this member may not read the group's offsets."""
+
+    def topics_deleted(self, names: Iterable[str]) -> Result[None]:
+        return Result(None, list(self.offsets.delete_topics(names)))
+
+    # -- groups -----------------------------------------------------------------------------
+
+    def list_groups(self) -> list[ListedGroup]:
+        listed = [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name,
+                group_type=group.type_name,
+            )
+            for group in self._context.groups.values()
+        ]
+        known = self._context.groups
+        listed += [
+            ListedGroup(
+                group_id=group_id, protocol_type="", group_state="Empty", group_type="classic"
+            )
+            for group_id in self.offsets.group_ids()
+            if group_id not in known
+        ]
+        return listed
+
+    def describe(self, group_id: str, client: Client) -> DescribedGroup:
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ClassicGroup):
+            return self._classic.describe(group)
+        if group is None and self.offsets.has_any(group_id):
+            return DescribedGroup(group_id=group_id, group_state="Empty")
+        described = DescribedGroup(group_id=group_id, group_state="Dead")
+        if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["describe"]:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = f"There is no classic group {group_id!r}."
+        return described
+
+    def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
+        group = self._find(group_id)
+        if group is not None and not group.is_empty:
+            raise KafkaError(
+                ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first"
+            )
+        records = self.offsets.delete_group(group_id)
+        if isinstance(group, ClassicGroup):
+            records += self._classic.delete(group)
+        return Result(DeletableGroupResult(group_id=group_id), records)
+
+    def _find(self, group_id: str) -> Group | None:
+        """None for a group that consists of offsets only."""
+        group = self._context.groups.get(group_id)
+        if group is None and not self.offsets.has_any(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
+        return group
+
+    # -- time -------------------------------------------------------------------------------
+
+    def _expire(self) -> Result[None]:
+        """Of every group what has outlived its retention; a group that has neither members nor
+        offsets then is gone as well."""
+        now_ms = self._context.now_ms()
+        records: list[CoordinatorRecord] = []
+        for group_id in dict.fromkeys([*self.offsets.group_ids(), *self._context.groups]):
+            expired, is_all = self.offsets.expire(group_id, now_ms)
+            records += expired
+            group = self._context.groups.get(group_id)
+            if is_all and isinstance(group, ClassicGroup) and group.is_empty:
+                records += self._classic.delete(group)
+        self._schedule_expiry()
+        return Result(None, records)
+
+    def _schedule_expiry(self) -> None:
+        interval_ms = self._context.config().offsets_retention_check_interval_ms
+        self._context.timers.schedule(_EXPIRY_TIMER, interval_ms, self._expire)
+
+    # -- what the runtime calls -------------------------------------------------------------
+
+    def replay(self, offset: int, record: CoordinatorRecord) -> None:
+        key, value = record.key, record.value
+        if isinstance(key, OffsetCommitKey):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            self.offsets.replay(key, value)
+        elif isinstance(key, LegacyOffsetCommitKey):
+            assert value is None or isinstance(value, LegacyOffsetCommitValue)
+            self.offsets.replay_legacy(key, value)
+        elif isinstance(key, GroupMetadataKey):
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self._classic.replay_group(key, value)
+
+    def loaded(self) -> None:
+        self._classic.loaded()
+        self._schedule_expiry()
+
+    def unloaded(self) -> None:
+        self._classic.unloaded()
+
+
+def _committed(
+    asked: OffsetCommitRequestPartition, now_ms: int, expire_timestamp: int
+) -> CommittedOffset:
+    return CommittedOffset(
+        asked.committed_offset,
+        asked.committed_leader_epoch,
+        asked.committed_metadata or "",
+        now_ms,
+        expire_timestamp,
+    )
+
+
+def error_for_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """The answer to a commit that was refused as a whole."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=asked.partition_index, error_code=code
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,121 @@
+"""Makes this broker follow the picture of the cluster: logs opened and deleted, settings taken.
+
+One change after another: a topic that is deleted and made again at once must have let go of its
+folder before it gets a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ottla.coordination.image import (
+    BrokerConfigChanged,
+    Change,
+    ClusterImage,
+    TopicChanged,
+    TopicConfigChanged,
+    TopicCreated,
+    TopicDeleted,
+    TopicImage,
+)
+from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.kernel.errors import KafkaError
+from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.live_config import LiveConfig
+
+log = logging.getLogger(__name__)
+
+
+class Changes:
+    """Owned by the broker. What it has not applied when the broker dies is found in the store at
+    the next start."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        image: ClusterImage,
+        config: LiveConfig,
+        replicas: ReplicaManager,
+        groups: GroupCoordinator,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._config = config
+        self._replicas = replicas
+        self._groups = groups
+        self._queue: asyncio.Queue[Change] = asyncio.Queue()
+        self._consumer: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Leads what is there to lead, then follows."""
+        for topic in self._image.topics.values():
+            self._lead(topic, [partition.partition for partition in topic.partitions])
+        self._image.on_change(self._queue.put_nowait)
+        self._consumer = asyncio.get_running_loop().create_task(self._consume())
+
+    async def applied(self) -> None:
+        """Waits until every change of the picture so far is one of this broker's too."""
+        await self._queue.join()
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.cancel()
+            await asyncio.wait([self._consumer])
+
+    async def _consume(self) -> None:
+        while True:
+            change = await self._queue.get()
+            try:
+                await self._apply(change)
+            except KafkaError as error:
+                log.error("a change could not be applied: %s", error)
+            finally:
+                self._queue.task_done()
+
+    async def _apply(self, change: Change) -> None:
+        match change:
+            case TopicCreated(topic):
+                self._lead(topic, [partition.partition for partition in topic.partitions])
+            case TopicChanged(topic, partitions):
+                self._lead(topic, partitions)
+            case TopicDeleted(topic):
+                await self._delete(topic)
+            case TopicConfigChanged(name):
+                self._replicas.set_config(name, self._config.of_topic(self._image, name))
+            case BrokerConfigChanged():
+                self._config.take_dynamic(self._image)
+                for name in self._image.topics:
+                    self._replicas.set_config(name, self._config.of_topic(self._image, name))
+
+    def _lead(self, topic: TopicImage, partitions: Sequence[int]) -> None:
+        config = self._config.of_topic(self._image, topic.name)
+        if topic.name == CONSUMER_OFFSETS:
+            self._groups.partition_count = len(topic.partitions)
+        for number in partitions:
+            partition = topic.partitions[number]
+            if partition.leader != self._broker_id:
+                continue
+            led = self._replicas.become_leader(
+                TopicPartition(topic.name, number),
+                topic.id,
+                config,
+                leader_epoch=partition.leader_epoch,
+                replicas=tuple(BrokerId(replica) for replica in partition.replicas),
+                isr=tuple(BrokerId(replica) for replica in partition.isr),
+            )
+            if topic.name == CONSUMER_OFFSETS:
+                self._groups.become_leader(led)
+
+    async def _delete(self, topic: TopicImage) -> None:
+        for partition in topic.partitions:
+            if topic.name == CONSUMER_OFFSETS:
+                self._groups.resign(partition.partition)
+            await self._replicas.delete(TopicPartition(topic.name, partition.partition))
+        if topic.name == CONSUMER_OFFSETS:
+            self._groups.partition_count = 0
+        else:
+            await self._groups.topics_deleted([topic.name])

@@ -1,0 +1,32 @@
+"""DeleteGroups: groups without members, with their offsets."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ottla.coordinators.groups.shard import GroupShard
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.group_requests import check_group_id
+from ottla.server.services import Services
+from ottla.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+async def handle(
+    services: Services, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse:
+    results: list[DeletableGroupResult] = []
+    for group_id in dict.fromkeys(request.groups_names):
+        try:
+            check_group_id(group_id)
+            result = await services.groups.write(
+                group_id, partial(GroupShard.delete_group, group_id=group_id)
+            )
+        except KafkaError as error:
+            result = DeletableGroupResult(group_id=group_id, error_code=error.code)
+        results.append(result)
+    return DeleteGroupsResponse(results=results)

@@ -1,0 +1,28 @@
+"""JoinGroup: a member enters its group and waits for the others.
+
+v1 brought a rebalance time-out of its own, v4 demands a member id (KIP-394), v5 static members
+(KIP-345), v7 the protocol's type, v8 a reason (KIP-800), v9 lets a leader skip the assignment.
+"""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.group_requests import check_group_id, client_of
+from ottla.server.services import Services
+from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+
+async def handle(
+    services: Services, request: JoinGroupRequest, context: RequestContext
+) -> JoinGroupResponse:
+    client = client_of(context)
+    try:
+        check_group_id(request.group_id)
+        return await services.groups.write(
+            request.group_id, lambda shard: shard.join(request, client)
+        )
+    except KafkaError as error:
+        return JoinGroupResponse(
+            error_code=error.code, member_id=request.member_id, protocol_name=""
+        )

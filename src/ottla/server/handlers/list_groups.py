@@ -1,0 +1,29 @@
+"""ListGroups: the groups of this coordinator. v4 filters by state (KIP-518), v5 by type."""
+
+from __future__ import annotations
+
+from ottla.coordinators.groups.shard import GroupShard
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+def handle(
+    services: Services, request: ListGroupsRequest, context: RequestContext
+) -> ListGroupsResponse:
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    try:
+        shards = services.groups.read_all(GroupShard.list_groups)
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=error.code)
+    return ListGroupsResponse(
+        groups=[
+            group
+            for groups in shards
+            for group in groups
+            if (not states or group.group_state.lower() in states)
+            and (not types or group.group_type.lower() in types)
+        ]
+    )

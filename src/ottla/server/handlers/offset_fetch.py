@@ -1,0 +1,164 @@
+"""OffsetFetch: how far a group has read, as it committed.
+
+v2 asks for all topics with null, v5 brought leader epochs, v6 flexible fields, v7 asks for stable
+offsets only, v8 takes several groups at once, v9 fences members of the consumer protocol, v10 names
+topics by id.
+"""
+
+from __future__ import annotations
+
+from ottla.coordinators.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
+from ottla.coordinators.groups.shard import GroupShard
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicId
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+ERROR_OF_THE_WHOLE_SINCE = 2
+
+
+def handle(
+    services: Services, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse:
+    version = context.api_version
+    if version >= GROUPS_SINCE:
+        return OffsetFetchResponse(
+            groups=[_fetch(services, group, version) for group in request.groups]
+        )
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return _as_single(_fetch(services, group, version), group, version)
+
+
+def _fetch(
+    services: Services, asked: OffsetFetchRequestGroup, version: int
+) -> OffsetFetchResponseGroup:
+    response = OffsetFetchResponseGroup(group_id=asked.group_id)
+
+    def read(shard: GroupShard) -> None:
+        shard.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+        if asked.topics is None:
+            response.topics = _all(services, shard, asked.group_id)
+        else:
+            response.topics = [
+                _topic(services, shard, asked.group_id, topic, version) for topic in asked.topics
+            ]
+
+    try:
+        services.groups.read(asked.group_id, read)
+    except KafkaError as error:
+        response.error_code = error.code
+    return response
+
+
+def _all(services: Services, shard: GroupShard, group_id: str) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=name,
+            topic_id=_id_of(services, name),
+            partitions=[_partition(index, found) for index, found in partitions.items()],
+        )
+        for name, partitions in shard.offsets.topics(group_id).items()
+    ]
+
+
+def _id_of(services: Services, name: str) -> TopicId:
+    image = services.image.topics.get(name)
+    return TopicId(bytes(16)) if image is None else image.id
+
+
+def _topic(
+    services: Services,
+    shard: GroupShard,
+    group_id: str,
+    topic: OffsetFetchRequestTopics,
+    version: int,
+) -> OffsetFetchResponseTopics:
+    name = topic.name
+    if version >= TOPIC_IDS_SINCE:
+        image = services.image.topics_by_id.get(topic.topic_id)
+        if image is None:
+            return OffsetFetchResponseTopics(
+                topic_id=topic.topic_id,
+                partitions=[
+                    _partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID)
+                    for index in topic.partition_indexes
+                ],
+            )
+        name = image.name
+    return OffsetFetchResponseTopics(
+        name=name,
+        topic_id=topic.topic_id,
+        partitions=[
+            _partition(index, shard.offsets.get(group_id, name, index))
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _partition(
+    index: int, found: CommittedOffset | None, code: ErrorCode = ErrorCode.NONE
+) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=NO_OFFSET if found is None else found.offset,
+        committed_leader_epoch=NO_EPOCH if found is None else found.leader_epoch,
+        metadata="" if found is None else found.metadata,
+        error_code=code,
+    )
+
+
+def _as_single(
+    group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
+) -> OffsetFetchResponse:
+    """The form of before v8. Before v2 there was no place for an error of the whole but in
+    every partition."""
+    topics = group.topics
+    if group.error_code and version < ERROR_OF_THE_WHOLE_SINCE:
+        topics = [
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    _partition(index, None, ErrorCode(group.error_code))
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics or []
+        ]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
