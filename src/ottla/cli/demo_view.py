@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.demo_stream import PARTITIONS, Counts
 from ottla.cli.latency import milliseconds_text
+from ottla.cli.sparkline import sparkline
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
 _RATE_WINDOW_S = 3.0
-_SPARKS = "▁▂▃▄▅▆▇█"
 _HISTORY = 30
 
 
@@ -40,13 +40,6 @@ class Rates:
         rate_out = (counts.read - read) / elapsed_s
         self.history.append(rate_out)
         return rate_in, rate_out
-
-
-def sparkline(values: deque[float]) -> str:
-    top = max(values, default=0.0)
-    if top <= 0:
-        return ""
-    return "".join(_SPARKS[round(value / top * (len(_SPARKS) - 1))] for value in values)
 
 
 def plain_line(seconds: float, counts: Counts, rates: tuple[float, float]) -> str:

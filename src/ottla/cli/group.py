@@ -31,6 +31,9 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "produce": _Entry("produce", "Write lines to a topic."),
         "consume": _Entry("consume", "Read records of a topic."),
     },
+    "Groups": {
+        "groups": _Entry("groups", "List, describe, reset and delete consumer groups."),
+    },
     "Insight": {
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
         "perf": _Entry("perf", "Measure producing and consuming."),

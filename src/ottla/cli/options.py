@@ -21,7 +21,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def timestamp_ms(text: str) -> int:
+def timestamp_ms(text: str, option: str = "--from-timestamp") -> int:
     """Milliseconds since 1970, or an ISO 8601 date or time; local time when it names no zone."""
     if text.isascii() and text.isdigit():
         return int(text)
@@ -30,7 +30,7 @@ def timestamp_ms(text: str) -> int:
     except ValueError as error:
         raise click.BadParameter(
             f"{text!r} is neither milliseconds nor ISO 8601 (such as 2026-01-31T12:00:00Z)",
-            param_hint="'--from-timestamp'",
+            param_hint=f"'{option}'",
         ) from error
     return round(moment.timestamp() * 1000)
 

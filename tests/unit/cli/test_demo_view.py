@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections import deque
 
 from rich.console import Console
 
 from ottla.cli.demo_stream import Counts, Event
-from ottla.cli.demo_view import Rates, plain_line, sparkline, table
+from ottla.cli.demo_view import Rates, plain_line, table
 
 
 def counts_after(events: int) -> Counts:
@@ -28,12 +27,6 @@ def test_rates_are_over_the_last_seconds() -> None:
     assert rates.sample(Counts(acknowledged=200, read=100)) == (100.0, 50.0)
     now_s[0] = 5.0
     assert rates.sample(Counts(acknowledged=200, read=400)) == (0.0, 100.0)
-
-
-def test_a_sparkline_is_as_high_as_its_highest() -> None:
-    assert sparkline(deque([0.0, 50.0, 100.0])) == "▁▅█"
-    assert sparkline(deque()) == ""
-    assert sparkline(deque([0.0])) == ""
 
 
 def test_the_plain_line() -> None:
