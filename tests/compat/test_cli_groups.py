@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.compat.test_cli import Cli
 
@@ -76,7 +76,16 @@ def commit(cli: Cli, group: str, *offsets: tuple[str, int, int]) -> None:
     """As a consumer that assigns its partitions itself."""
     consumer = Consumer({"bootstrap.servers": cli.bootstrap, "group.id": group})
     partitions = [TopicPartition(*offset) for offset in offsets]
-    consumer.commit(offsets=partitions, asynchronous=False)
+    # The first group of a cluster makes __consumer_offsets, and has no coordinator until then.
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            consumer.commit(offsets=partitions, asynchronous=False)
+            break
+        except KafkaException:
+            if time.monotonic() >= deadline_s:
+                raise
+            time.sleep(0.1)
     consumer.close()
 
 

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from ottla.cli.groups_plan import (
+    Move,
+    duration_ms,
+    offsets_in_file,
+    planned,
+    selection_of,
+    selection_of_all,
+    shifted,
+    within,
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "new", "note"),
+    [
+        (10, 10, ""),
+        (15, 15, ""),
+        (20, 20, ""),
+        (9, 10, "9 is before the earliest"),
+        (-3, 10, "-3 is before the earliest"),
+        (21, 20, "21 is behind the latest"),
+    ],
+)
+def test_a_plan_stays_within_the_log(wanted: int, new: int, note: str) -> None:
+    move = planned(("clicks", 1), 12, wanted, earliest=10, latest=20)
+
+    assert move == Move("clicks", 1, 12, new, 10, 20, note)
+
+
+def test_selections() -> None:
+    assert selection_of(["clicks", "views:2,0,2"]) == {"clicks": None, "views": [0, 2]}
+    assert selection_of([]) == {}
+
+
+@pytest.mark.parametrize("text", ["", ":1", "clicks:", "clicks:a", "clicks:1,", "clicks:-1"])
+def test_what_is_no_selection(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="neither TOPIC nor TOPIC:0,1"):
+        selection_of([text])
+
+
+def test_a_topic_is_selected_once() -> None:
+    with pytest.raises(click.BadParameter, match="'clicks' is given twice"):
+        selection_of(["clicks", "clicks:1"])
+
+
+def test_what_a_selection_takes_of_partitions() -> None:
+    there = [("views", 1), ("clicks", 1), ("clicks", 0), ("views", 0), ("other", 0)]
+
+    assert within({"clicks": None, "views": [1, 9]}, there) == [
+        ("clicks", 0),
+        ("clicks", 1),
+        ("views", 1),
+    ]
+
+
+def test_a_selection_of_partitions_one_by_one() -> None:
+    offsets = {("views", 1): 5, ("clicks", 3): 0, ("views", 0): 7}
+
+    assert selection_of_all(offsets) == {"clicks": [3], "views": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("P7D", 604_800_000),
+        ("PT2H30M", 9_000_000),
+        ("P1DT1.5S", 86_401_500),
+        ("P1W", 604_800_000),
+        ("7d", 604_800_000),
+        ("2h30m", 9_000_000),
+        ("90s", 90_000),
+        ("0s", 0),
+    ],
+)
+def test_durations(text: str, milliseconds: int) -> None:
+    assert duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "7", "7 d", "-1h", "2h30", "P1Y", "soon", "p1d"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="no duration such as"):
+        duration_ms(text)
+
+
+def test_a_file_of_offsets() -> None:
+    lines = ["clicks,0,5\n", "\n", " views , 3 , 7 \r\n"]
+
+    assert offsets_in_file(lines) == {("clicks", 0): 5, ("views", 3): 7}
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["clicks,0,5", "clicks,1"], "line 2 is no topic,partition,offset: 'clicks,1'"),
+        (["group,clicks,0,5"], "line 1 is no"),
+        (["clicks,0,-1"], "line 1 is no"),
+        (["clicks,0,5", "clicks,0,6"], "line 2 names clicks:0 again"),
+        ([], "names no partition"),
+    ],
+)
+def test_what_is_no_file_of_offsets(lines: list[str], complaint: str) -> None:
+    with pytest.raises(click.BadParameter, match=complaint):
+        offsets_in_file(lines)
+
+
+def test_shifts() -> None:
+    committed = {("clicks", 0): 5, ("clicks", 1): 7, ("other", 0): 1}
+
+    assert shifted([("clicks", 0), ("clicks", 1)], committed, -6) == {
+        ("clicks", 0): -1,
+        ("clicks", 1): 1,
+    }
+    with pytest.raises(click.BadParameter, match="nothing is committed in clicks:2, views:0"):
+        shifted([("clicks", 0), ("clicks", 2), ("views", 0)], committed, 1)
