@@ -15,7 +15,8 @@ from ottla.kernel.workers import Workers
 from ottla.records.batch import parse_header
 from ottla.records.validation import INT64_MAX, ProducePolicy, validate_produced
 from ottla.storage.batch_scan import Cold
-from ottla.storage.log import Appended, Log
+from ottla.storage.log import Log
+from ottla.storage.pending_write import Appended
 
 ACKS_ALL = -1
 NO_EPOCH = -1

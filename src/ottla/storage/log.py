@@ -7,11 +7,10 @@ import logging
 import random
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from ottla.kernel.clock import Clock
 from ottla.kernel.config.topic import TopicConfig
-from ottla.kernel.disk import File, FileSlice
+from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.records.batch import (
@@ -24,16 +23,15 @@ from ottla.records.batch import (
 from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import CorruptFile
-from ottla.storage.file_names import (
-    LEADER_EPOCH_CHECKPOINT,
-    OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-)
+from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
+from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.pending_write import Appended, PendingWrite, cut_back
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import BatchMetadata, ProducerState
 from ottla.storage.recovery import load_producers
+from ottla.storage.roll_limits import RollLimits
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
@@ -53,43 +51,6 @@ T = TypeVar("T")
 _patch_offset = struct.Struct(">q").pack_into
 _patch_epoch = struct.Struct(">i").pack_into
 _LEADER_EPOCH_AT = 12
-_NO_ROLL = 1 << 63
-
-
-class Appended(NamedTuple):
-    first_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    """-1 where the topic keeps the time that the producer gave."""
-    is_duplicate: bool
-
-
-class PendingWrite:
-    """An append that has its place in the log but is not in the file yet. `write` runs off the
-    loop, in the order of `prepare`, and touches nothing but the file; then `Log.commit` lets it
-    be seen. If it fails, the log dir is offline and the batch was never there."""
-
-    __slots__ = ("_buffer", "_clock", "_position", "appended", "file")
-
-    def __init__(
-        self, clock: Clock, file: File, position: int, buffer: memoryview, appended: Appended
-    ) -> None:
-        self._clock = clock
-        self.file = file
-        self._position = position
-        self._buffer = buffer
-        self.appended = appended
-
-    def write(self) -> float:
-        """Returns the seconds it took. For `LogFolder.submit_write`."""
-        clock = self._clock
-        started_s = clock.monotonic_s()
-        try:
-            self.file.write_at(self._position, (self._buffer,))
-        except OSError:
-            _cut_back(self.file, self._position)
-            raise
-        return clock.monotonic_s() - started_s
 
 
 class Log:
@@ -125,18 +86,16 @@ class Log:
         self.topic_id = topic_id
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
         self.leader_epochs = leader_epochs
         self.producer_state = producer_state
         self.snapshots = snapshots
-        self.last_flush_ms = folder.clock.now_ms()
         self.is_deleted = False
         self._clock = folder.clock
         self._segments = Segments(folder, path, segments, active, rng)
         self._next_offset = log_end_offset
         """The end with what is prepared but not committed."""
-        self._is_flush_queued = False
-        self._truncation_count = 0
+        self._flusher = Flusher(folder, path, recovery_point, self._submit)
+        self._roll_limits = RollLimits(active, config)
         self._renaming_count = 0
         self.set_config(config)
 
@@ -152,21 +111,7 @@ class Log:
         self._set_roll_limits()
 
     def _set_roll_limits(self) -> None:
-        """What an append compares with, computed once a segment."""
-        active = self._segments.active
-        config = self._config
-        self._roll_bytes = config.segment_bytes
-        self._roll_offset = active.base_offset + RELATIVE_OFFSET_MAX
-        if active.is_index_full(config.segment_index_bytes):
-            self._roll_offset = -1
-        wait_ms = config.segment_ms - active.roll_jitter_ms
-        first_timestamp = active.first_timestamp
-        self._roll_timestamp = _NO_ROLL
-        self._roll_now_ms = _NO_ROLL
-        if first_timestamp is not None and first_timestamp >= 0:
-            self._roll_timestamp = first_timestamp + wait_ms
-        elif active.size_bytes:
-            self._roll_now_ms = active.created_ms + wait_ms
+        self._roll_limits.set(self._segments.active, self._config)
 
     # Appending
 
@@ -195,7 +140,7 @@ class Log:
         try:
             active.file.write_at(active.size_bytes, (buffer,))
         except OSError as error:
-            _cut_back(active.file, active.size_bytes)
+            cut_back(active.file, active.size_bytes)
             raise folder.fail(error, f"appending to {self.path}") from error
         folder.wrote(clock.monotonic_s() - started_s)
         self._note(header, base_offset, last_offset, size_bytes, has_producer)
@@ -287,7 +232,7 @@ class Log:
         try:
             active.file.write_at(position, (buffer,))
         except OSError as error:
-            _cut_back(active.file, position)
+            cut_back(active.file, position)
             raise self.folder.fail(error, f"appending to {self.path}") from error
         for header in headers:
             if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
@@ -311,11 +256,8 @@ class Log:
     ) -> ActiveSegment:
         """Makes room: the right epoch in the cache, the right segment at the end."""
         active = self._segments.active
-        if (
-            active.size_bytes + size_bytes > self._roll_bytes
-            or header.max_timestamp > self._roll_timestamp
-            or last_offset > self._roll_offset
-            or now_ms > self._roll_now_ms
+        if self._roll_limits.are_passed(
+            active.size_bytes + size_bytes, header.max_timestamp, last_offset, now_ms
         ):
             if size_bytes > self._config.segment_bytes:
                 raise KafkaError(
@@ -330,11 +272,11 @@ class Log:
         return active
 
     def _must_roll(self, header: BatchHeader, size_bytes: int) -> bool:
-        return (
-            self._segments.active.size_bytes + size_bytes > self._roll_bytes
-            or header.max_timestamp > self._roll_timestamp
-            or header.last_offset > self._roll_offset
-            or self._clock.now_ms() > self._roll_now_ms
+        return self._roll_limits.are_passed(
+            self._segments.active.size_bytes + size_bytes,
+            header.max_timestamp,
+            header.last_offset,
+            self._clock.now_ms(),
         )
 
     def _note(
@@ -366,7 +308,7 @@ class Log:
         old = self._guard("rolling", lambda: self._segments.roll(base_offset, self._config))
         self._set_roll_limits()
         self._take_snapshot(base_offset)
-        self._advance_recovery_point_after(base_offset, self._sync_closed, old)
+        self._flusher.flush_closed(old, base_offset)
         return self._segments.active
 
     # Reading
@@ -451,55 +393,22 @@ class Log:
 
     # Durability
 
+    @property
+    def recovery_point(self) -> int:
+        return self._flusher.recovery_point
+
+    @property
+    def last_flush_ms(self) -> int:
+        return self._flusher.last_flush_ms
+
     def flush_soon(self) -> None:
         """Begins a flush unless one is under way that has not begun to sync."""
-        if not self._is_flush_queued:
-            self.flush()
+        self._flusher.flush_soon(self._segments.active, self._next_offset)
 
     def flush(self) -> asyncio.Future[None]:
         """Makes everything appended so far durable, off the loop; then the recovery point
         advances. With the future done, an fsync has covered it."""
-        self.folder.check_online()
-        self._is_flush_queued = True
-        return self._advance_recovery_point_after(
-            self._next_offset, self._sync_active, self._segments.active
-        )
-
-    def _sync_active(self, active: ActiveSegment) -> None:
-        """Off the loop."""
-        self._is_flush_queued = False
-        active.file.sync()
-        if not active.is_entry_synced:
-            self.folder.disk.sync_folder(self.path)
-            active.is_entry_synced = True
-
-    def _sync_closed(self, old: ActiveSegment) -> None:
-        """Off the loop. The indexes of a closed segment below the recovery point are believed
-        after a crash, so they are synced as well."""
-        old.file.sync()
-        old.is_index_synced = old.is_entry_synced = True
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            path = old.path(suffix)
-            if self.folder.disk.exists(path):
-                self.folder.disk.open(path).sync()
-        self.folder.disk.sync_folder(self.path)
-
-    def _advance_recovery_point_after(
-        self, offset: int, sync: Callable[[ActiveSegment], None], segment: ActiveSegment
-    ) -> asyncio.Future[None]:
-        truncation_count = self._truncation_count
-        future = self._submit(sync, segment)
-
-        def synced(done: asyncio.Future[None]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                return
-            # A truncation since then: what lies below the offset now may be other records.
-            if truncation_count == self._truncation_count:
-                self.recovery_point = max(self.recovery_point, offset)
-                self.last_flush_ms = self._clock.now_ms()
-
-        future.add_done_callback(synced)
-        return future
+        return self._flusher.flush(self._segments.active, self._next_offset)
 
     def _take_snapshot(self, offset: int) -> None:
         """Of the producer state, which is that at the log's end."""
@@ -587,9 +496,8 @@ class Log:
         assert self._renaming_count == 0, "drain the folder before truncating"
 
     def _set_end(self, offset: int) -> None:
-        self._truncation_count += 1
         self.log_end_offset = self._next_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self._flusher.truncated(offset)
         self._set_roll_limits()
 
     def _reload_producers(self, log_end_offset: int) -> None:
@@ -651,12 +559,12 @@ class Log:
             await self.folder.workers.submit(self._sync_all, active, end_offset)
         except OSError as error:
             raise self.folder.fail(error, f"closing {self.path}") from error
-        self.recovery_point = end_offset
+        self._flusher.recovery_point = end_offset
 
     def _sync_all(self, active: ActiveSegment, end_offset: int) -> None:
         """Off the loop. The next start believes the indexes of the last segment too."""
         self.snapshots.write(end_offset)
-        self._sync_closed(active)
+        self._flusher.sync_closed(active)
 
     def _submit(
         self, function: Callable[P, None], *args: P.args, **kwargs: P.kwargs
@@ -681,12 +589,3 @@ def _as_appended(duplicate: BatchMetadata) -> Appended:
     """The first answer again. Kafka gives the time of the batch as append time, whatever the
     topic's timestamp type."""
     return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
-
-
-def _cut_back(file: File, size_bytes: int) -> None:
-    """After a write that failed, so that no part of it is found later. The disk may refuse this
-    too; then recovery cuts it, or finds the batch whole, which a retry would have made it."""
-    try:
-        file.truncate(size_bytes)
-    except OSError as error:
-        logger.error("cannot cut %s back to %d bytes: %s", file.path, size_bytes, error)

@@ -21,8 +21,9 @@ from ottla.records.batch import iter_headers, parse_header
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.storage.batch_scan import Cold
-from ottla.storage.log import Log, PendingWrite
+from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
+from ottla.storage.pending_write import PendingWrite
 from ottla.storage.retention import apply_retention
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.loop import VirtualClock, VirtualLoop

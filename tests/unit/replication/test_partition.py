@@ -7,7 +7,7 @@ import pytest
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 from ottla.replication.partition import Partition
-from ottla.storage.log import Appended
+from ottla.storage.pending_write import Appended
 from ottla.testing.disk import Fault
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 

@@ -16,8 +16,9 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record, iter_records
 from ottla.storage.file_cache import FileCache
 from ottla.storage.folder import LogFolder
-from ottla.storage.log import Appended, Log
+from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
+from ottla.storage.pending_write import Appended
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.loop import VirtualClock, VirtualLoop
 from ottla.testing.workers import SimulatedWorkers

@@ -10,7 +10,8 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import TimestampType, parse_header, patch_max_timestamp
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
-from ottla.storage.log import Appended, Log, PendingWrite
+from ottla.storage.log import Log
+from ottla.storage.pending_write import Appended
 from ottla.testing.disk import Fault
 from tests.unit.storage.support import Machine, offsets_in
 
@@ -87,40 +88,6 @@ def test_a_failed_write_is_never_acknowledged(error: int) -> None:
             call()
 
 
-def test_what_a_full_disk_took_is_cut_off_again() -> None:
-    machine = Machine()
-    log = machine.log()
-    machine.append(log)
-    size_bytes = log.size_bytes
-    machine.wait()
-    machine.disk.fill_up(free_bytes=10)
-    with pytest.raises(StorageFailure, match="No space left"):
-        machine.append(log)
-    assert machine.disk.size("/data/t-0/00000000000000000000.log") == size_bytes
-    machine.disk.fill_up(free_bytes=1 << 20)
-    machine.restart(clean=False)
-    assert machine.log().log_end_offset == 1
-
-
-def test_a_pending_write_is_seen_when_it_is_committed() -> None:
-    machine = Machine()
-    log = machine.log()
-    pending = []
-    for _ in range(3):
-        batch = machine.batch(2)
-        prepared = log.prepare(parse_header(batch), memoryview(batch), 0, 0)
-        assert isinstance(prepared, PendingWrite)
-        pending.append(prepared)
-    assert log.log_end_offset == 0
-    assert log.read(0, 1 << 20, max_offset=0, at_least_one=True) is None
-    futures = [log.folder.submit_write(each.write) for each in pending]
-    assert log.folder.is_slow
-    machine.wait()
-    assert all(future.done() for future in futures)
-    assert [log.commit(each).first_offset for each in pending] == [0, 2, 4]
-    assert offsets_in(log) == list(range(6))
-
-
 def test_reading_stops_before_what_is_pending() -> None:
     machine = Machine()
     log = machine.log()
@@ -129,33 +96,6 @@ def test_reading_stops_before_what_is_pending() -> None:
     batch = machine.batch(1)
     log.prepare(parse_header(batch), memoryview(batch), 0, 0)
     assert len(_read(log, 0)) == size_bytes
-
-
-def test_a_pending_write_that_fails_takes_the_following_with_it() -> None:
-    machine = Machine()
-    log = machine.log()
-    machine.disk.fail(Fault("write_at", ".log", count=1))
-    futures = []
-    for _ in range(2):
-        batch = machine.batch(1)
-        pending = log.prepare(parse_header(batch), memoryview(batch), 0, 0)
-        assert isinstance(pending, PendingWrite)
-        futures.append(log.folder.submit_write(pending.write))
-    machine.wait()
-    assert all(isinstance(future.exception(), StorageFailure) for future in futures)
-    assert machine.disk.size("/data/t-0/00000000000000000000.log") == 0
-    assert machine.failed == [("/data", ["t-0"])]
-
-
-def test_a_repeat_of_a_pending_batch_is_known() -> None:
-    machine = Machine()
-    log = machine.log()
-    batch = machine.batch(1, producer_id=3, epoch=0, sequence=0)
-    header = parse_header(batch)
-    log.prepare(header, memoryview(batch), 0, 0)
-    again = log.prepare(header, memoryview(bytearray(batch)), 0, 0)
-    assert isinstance(again, Appended)
-    assert again.is_duplicate
 
 
 def test_a_follower_keeps_the_leaders_offsets_and_epochs() -> None:
@@ -180,45 +120,7 @@ def test_a_follower_keeps_the_leaders_offsets_and_epochs() -> None:
     assert log.log_end_offset == 6
 
 
-# Rolling
-
-
-def test_a_segment_is_rolled_by_size() -> None:
-    machine = Machine(TopicConfig(segment_bytes=250))
-    log = machine.log()
-    for _ in range(7):
-        machine.append(log, count=2)
-    assert [segment.base_offset for segment in log.segments] == [0, 4, 8, 12]
-    assert offsets_in(log) == list(range(14))
-
-
-def test_a_segment_is_rolled_by_the_time_between_its_first_and_the_new_record() -> None:
-    machine = Machine(TopicConfig(segment_ms=1000))
-    log = machine.log()
-    for timestamp in (5000, 6000, 6001, 6500):
-        machine.append(log, timestamp=timestamp)
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
-
-
-def test_without_timestamps_a_segment_is_rolled_by_its_age() -> None:
-    machine = Machine(TopicConfig(segment_ms=1000))
-    log = machine.log()
-    machine.append(log, timestamp=-1)
-    machine.wait(0.9)
-    machine.append(log, timestamp=-1)
-    machine.wait(0.2)
-    machine.append(log, timestamp=-1)
-    assert [segment.base_offset for segment in log.segments] == [0, 2]
-
-
-def test_a_segment_is_rolled_when_an_index_is_full() -> None:
-    machine = Machine(TopicConfig(segment_index_bytes=24, index_interval_bytes=0))
-    log = machine.log()
-    for _ in range(10):
-        machine.append(log)
-        machine.wait(0.01)
-    assert len(log.segments) > 2
-    assert offsets_in(log) == list(range(10))
+# Rolling, flushing
 
 
 def test_a_segment_holds_no_more_than_two_to_the_31_offsets() -> None:
@@ -233,39 +135,6 @@ def test_a_segment_holds_no_more_than_two_to_the_31_offsets() -> None:
     assert parse_header(_read(log, 1)).base_offset == 2**31 + 5
 
 
-def test_a_rolled_segment_is_synced_and_the_recovery_point_follows() -> None:
-    machine = Machine()
-    log = machine.log()
-    machine.append(log, count=3, producer_id=1, epoch=0, sequence=0)
-    log.roll()
-    machine.append(log)
-    assert log.recovery_point == 0
-    machine.wait()
-    assert log.recovery_point == 3
-    machine.disk.crash(keep_unsynced=False)
-    machine.start()
-    assert machine.log().log_end_offset == 3
-    assert "00000000000000000003.snapshot" in machine.names()
-
-
-# Durability
-
-
-def test_flush_makes_everything_durable() -> None:
-    machine = Machine()
-    log = machine.log()
-    machine.append(log, count=5)
-
-    async def flush() -> None:
-        await log.flush()
-
-    machine.run(flush())
-    assert log.recovery_point == 5
-    machine.disk.crash(keep_unsynced=False)
-    machine.start()
-    assert offsets_in(machine.log()) == list(range(5))
-
-
 def test_flush_messages() -> None:
     machine = Machine(TopicConfig(flush_messages=3))
     log = machine.log()
@@ -276,36 +145,6 @@ def test_flush_messages() -> None:
     machine.append(log)
     machine.wait()
     assert log.recovery_point == 3
-
-
-def test_a_failed_fsync_fails_the_folder_and_is_not_tried_again() -> None:
-    machine = Machine()
-    log = machine.log()
-    machine.append(log)
-    machine.wait()
-    fault = machine.disk.fail(Fault("sync", "0.log", count=1))
-    log.flush()
-    log.flush()
-    machine.wait()
-    assert fault.hit_count == 1
-    assert log.recovery_point == 0
-    assert machine.failed == [("/data", ["t-0"])]
-    with pytest.raises(StorageFailure):
-        machine.append(log)
-
-
-def test_a_flush_that_a_truncation_overtakes_vouches_for_nothing() -> None:
-    machine = Machine()
-    log = machine.log()
-    for _ in range(4):
-        machine.append(log)
-    machine.wait()
-    log.flush()
-    log.truncate_to(2)
-    for _ in range(4):
-        machine.append(log)
-    machine.wait()
-    assert log.recovery_point == 0
 
 
 # Reading

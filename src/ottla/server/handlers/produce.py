@@ -17,7 +17,7 @@ from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
 from ottla.server.services import Services
-from ottla.storage.log import Appended
+from ottla.storage.pending_write import Appended
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,

@@ -1,0 +1,56 @@
+"""One append to a log: its write, and its answer."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from ottla.kernel.clock import Clock
+from ottla.kernel.disk import File
+
+logger = logging.getLogger(__name__)
+
+
+class Appended(NamedTuple):
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 where the topic keeps the time that the producer gave."""
+    is_duplicate: bool
+
+
+class PendingWrite:
+    """An append that has its place in the log but is not in the file yet. `write` runs off the
+    loop, in the order of `Log.prepare`, and touches nothing but the file; then `Log.commit` lets
+    it be seen. If it fails, the log dir is offline and the batch was never there."""
+
+    __slots__ = ("_buffer", "_clock", "_position", "appended", "file")
+
+    def __init__(
+        self, clock: Clock, file: File, position: int, buffer: memoryview, appended: Appended
+    ) -> None:
+        self._clock = clock
+        self.file = file
+        self._position = position
+        self._buffer = buffer
+        self.appended = appended
+
+    def write(self) -> float:
+        """Returns the seconds it took. For `LogFolder.submit_write`."""
+        clock = self._clock
+        started_s = clock.monotonic_s()
+        try:
+            self.file.write_at(self._position, (self._buffer,))
+        except OSError:
+            cut_back(self.file, self._position)
+            raise
+        return clock.monotonic_s() - started_s
+
+
+def cut_back(file: File, size_bytes: int) -> None:
+    """After a write that failed, so that no part of it is found later. The disk may refuse this
+    too; then recovery cuts it, or finds the batch whole, which a retry would have made it."""
+    try:
+        file.truncate(size_bytes)
+    except OSError as error:
+        logger.error("cannot cut %s back to %d bytes: %s", file.path, size_bytes, error)

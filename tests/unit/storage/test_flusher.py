@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from ottla.storage.errors import StorageFailure
+from ottla.testing.disk import Fault
+from tests.unit.storage.support import Machine, offsets_in
+
+
+def test_a_rolled_segment_is_synced_and_the_recovery_point_follows() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=3, producer_id=1, epoch=0, sequence=0)
+    log.roll()
+    machine.append(log)
+    assert log.recovery_point == 0
+    machine.wait()
+    assert log.recovery_point == 3
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert machine.log().log_end_offset == 3
+    assert "00000000000000000003.snapshot" in machine.names()
+
+
+def test_flush_makes_everything_durable() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=5)
+
+    async def flush() -> None:
+        await log.flush()
+
+    machine.run(flush())
+    assert log.recovery_point == 5
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert offsets_in(machine.log()) == list(range(5))
+
+
+def test_a_failed_fsync_fails_the_folder_and_is_not_tried_again() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    machine.wait()
+    fault = machine.disk.fail(Fault("sync", "0.log", count=1))
+    log.flush()
+    log.flush()
+    machine.wait()
+    assert fault.hit_count == 1
+    assert log.recovery_point == 0
+    assert machine.failed == [("/data", ["t-0"])]
+    with pytest.raises(StorageFailure):
+        machine.append(log)
+
+
+def test_a_flush_that_a_truncation_overtakes_vouches_for_nothing() -> None:
+    machine = Machine()
+    log = machine.log()
+    for _ in range(4):
+        machine.append(log)
+    machine.wait()
+    log.flush()
+    log.truncate_to(2)
+    for _ in range(4):
+        machine.append(log)
+    machine.wait()
+    assert log.recovery_point == 0
