@@ -124,7 +124,7 @@ class ClassicCoordinator:
         try:
             self.write(operation())
         except KafkaError:
-            self.timers.schedule("retry", 500, operation)
+            self.timers.schedule(f"retry {id(operation)}", 500, operation)
 
     # -- requests ---------------------------------------------------------------------------
 

@@ -184,19 +184,6 @@ class ClassicProtocol:
     def delete(self, group: ClassicGroup) -> list[CoordinatorRecord]:
         return [group_tombstone(group.group_id)]
 
-    def adopt(self, group: ClassicGroup, *, is_rebalancing: bool) -> None:
-        """A consumer group has become this one: its members are expected here now, and if they
-        changed they are to join again."""
-        self._context.groups[group.group_id] = group
-        self._begin_sessions(group)
-        if is_rebalancing:
-            records = self._rebalance.prepare(group, "it was a consumer group")
-            assert not records, "members are there, and none has joined yet"
-
-    def discard(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """It is no longer in `context.groups`; whoever waits hears the code."""
-        self._rebalance.discard(group, code)
-
     # -- what the shard calls ---------------------------------------------------------------
 
     def replay_group(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
@@ -213,6 +200,7 @@ class ClassicProtocol:
             group = group_from_record(key, value)
             self._context.groups[key.group] = group
             if self._is_serving:
+                # It was a consumer group until now.
                 self._begin_sessions(group)
 
     def loaded(self) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ottla.coordinators.groups.classic_group import ClassicGroup
-from ottla.coordinators.groups.classic_records import group_from_record
 from ottla.coordinators.groups.context import Client
 from ottla.coordinators.groups.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.result import Deferred
@@ -491,24 +490,6 @@ def test_an_empty_consumer_group_gives_way_with_its_tombstones() -> None:
     assert result.on_failed is not None
     result.on_failed(FAILURE)
     assert coordinator.context.groups[GROUP] is other
-
-
-@pytest.mark.parametrize("is_rebalancing", [False, True])
-def test_an_adopted_group_has_sessions(is_rebalancing: bool) -> None:
-    coordinator = ClassicCoordinator()
-    coordinator.stable_group({}, {})
-    record = coordinator.records[-1]
-    assert isinstance(record.key, GroupMetadataKey)
-    assert isinstance(record.value, GroupMetadataValue)
-    coordinator = ClassicCoordinator()
-    group = group_from_record(record.key, record.value)
-
-    coordinator.protocol.adopt(group, is_rebalancing=is_rebalancing)
-
-    state = "PreparingRebalance" if is_rebalancing else "Stable"
-    assert coordinator.group.state_name == state
-    coordinator.timers.advance(SESSION_MS)
-    assert coordinator.group.is_empty
 
 
 def test_a_group_that_is_replayed_while_serving_has_sessions() -> None:
