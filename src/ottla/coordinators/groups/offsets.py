@@ -44,13 +44,22 @@ class Offsets:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+    def get(
+        self, group_id: str, topic: str, partition: int, topic_id: TopicId = NO_TOPIC_ID
+    ) -> CommittedOffset | None:
+        """None also for an offset in another topic of this name, which was deleted; its tombstone
+        is on its way, or was lost in a crash."""
+        found = self._groups.get(group_id, {}).get(topic, {}).get(partition)
+        if found is None or NO_TOPIC_ID in (topic_id, found.topic_id):
+            return found
+        return found if found.topic_id == topic_id else None
 
     def topics(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
         return self._groups.get(group_id, {})
 
-    def has_any(self, group_id: str) -> bool:
+    def knows(self, group_id: str) -> bool:
+        """Whether there were ever offsets, even if all are gone: a group without members is its
+        offsets, and lives until it is deleted or expires."""
         return group_id in self._groups
 
     def group_ids(self) -> list[str]:
@@ -61,9 +70,10 @@ class Offsets:
     def commit(
         self, group_id: str, at: TopicPartition, committed: CommittedOffset
     ) -> CoordinatorRecord:
-        """Raises KafkaError where the client's metadata is too large to keep."""
+        """Raises KafkaError where the client's metadata is too large to keep. Kafka counts what
+        Java does: units of UTF-16, whatever the setting is called."""
         metadata_max = self._context.config().offset_metadata_max_bytes
-        if len(committed.metadata.encode()) > metadata_max:
+        if len(committed.metadata.encode("utf-16-le")) // 2 > metadata_max:
             raise KafkaError(
                 ErrorCode.OFFSET_METADATA_TOO_LARGE,
                 f"the metadata of {at} is larger than offset.metadata.max.bytes={metadata_max}",
@@ -163,8 +173,12 @@ class Offsets:
         partitions.pop(key.partition, None)
         if not partitions:
             topics.pop(key.topic, None)
-        if not topics:
-            self._groups.pop(key.group, None)
+
+    def replay_group_deleted(self, group_id: str) -> None:
+        """Its offsets were deleted before. If they were not, it was only its members that went:
+        it became a group of the other protocol, and keeps them."""
+        if not self._groups.get(group_id):
+            self._groups.pop(group_id, None)
 
 
 def _is_expired(committed: CommittedOffset, base_ms: int, retention_ms: int, now_ms: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from ottla.coordinators.groups import records as group_records
 from ottla.coordinators.groups.classic import ClassicProtocol
 from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.classic_records import group_tombstone
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group import Group
 from ottla.coordinators.groups.offsets import NO_TIMESTAMP, CommittedOffset, Offsets
@@ -21,7 +22,7 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord, RecordType
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -100,7 +101,7 @@ class GroupShard:
                         self.offsets.commit(
                             request.group_id,
                             TopicPartition(topic.name, asked.partition_index),
-                            _committed(asked, now_ms, expire_timestamp),
+                            _committed(asked, topic.topic_id, now_ms, expire_timestamp),
                         )
                     )
                 except KafkaError as error:
@@ -113,6 +114,10 @@ class GroupShard:
         if group is None:
             if generation_id < 0:
                 return  # An offset store without members: an admin, or a consumer by hand.
+            if self.offsets.knows(request.group_id):
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id!r} has no members"
+                )
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND
                 if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["offset_commit"]
@@ -177,7 +182,7 @@ class GroupShard:
         group = self._context.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return self._classic.describe(group)
-        if group is None and self.offsets.has_any(group_id):
+        if group is None and self.offsets.knows(group_id):
             return DescribedGroup(group_id=group_id, group_state="Empty")
         described = DescribedGroup(group_id=group_id, group_state="Dead")
         if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["describe"]:
@@ -192,14 +197,18 @@ class GroupShard:
                 ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first"
             )
         records = self.offsets.delete_group(group_id)
-        if isinstance(group, ClassicGroup):
-            records += self._classic.delete(group)
+        records += self._tombstones(group_id, group)
         return Result(DeletableGroupResult(group_id=group_id), records)
+
+    def _tombstones(self, group_id: str, group: Group | None) -> list[CoordinatorRecord]:
+        if isinstance(group, ClassicGroup):
+            return self._classic.delete(group)
+        return [group_tombstone(group_id)]
 
     def _find(self, group_id: str) -> Group | None:
         """None for a group that consists of offsets only."""
         group = self._context.groups.get(group_id)
-        if group is None and not self.offsets.has_any(group_id):
+        if group is None and not self.offsets.knows(group_id):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
         return group
 
@@ -214,8 +223,8 @@ class GroupShard:
             expired, is_all = self.offsets.expire(group_id, now_ms)
             records += expired
             group = self._context.groups.get(group_id)
-            if is_all and isinstance(group, ClassicGroup) and group.is_empty:
-                records += self._classic.delete(group)
+            if is_all and (group is None or group.is_empty):
+                records += self._tombstones(group_id, group)
         self._schedule_expiry()
         return Result(None, records)
 
@@ -236,6 +245,8 @@ class GroupShard:
         elif isinstance(key, GroupMetadataKey):
             assert value is None or isinstance(value, GroupMetadataValue)
             self._classic.replay_group(key, value)
+            if value is None:
+                self.offsets.replay_group_deleted(key.group)
 
     def loaded(self) -> None:
         self._classic.loaded()
@@ -246,7 +257,7 @@ class GroupShard:
 
 
 def _committed(
-    asked: OffsetCommitRequestPartition, now_ms: int, expire_timestamp: int
+    asked: OffsetCommitRequestPartition, topic_id: TopicId, now_ms: int, expire_timestamp: int
 ) -> CommittedOffset:
     return CommittedOffset(
         asked.committed_offset,
@@ -254,6 +265,7 @@ def _committed(
         asked.committed_metadata or "",
         now_ms,
         expire_timestamp,
+        topic_id,
     )
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from ottla.coordinators.groups.shard import GroupShard
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.group_requests import check_group_id
 from ottla.server.services import Services
 from ottla.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -22,7 +21,6 @@ async def handle(
     results: list[DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
         try:
-            check_group_id(group_id)
             result = await services.groups.write(
                 group_id, partial(GroupShard.delete_group, group_id=group_id)
             )

@@ -9,7 +9,7 @@ from ottla.coordinators.groups.context import Client
 from ottla.coordinators.groups.shard import GroupShard
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.group_requests import GROUP_OPERATIONS, check_group_id, client_of
+from ottla.server.group_requests import GROUP_OPERATIONS, client_of
 from ottla.server.services import Services
 from ottla.wire.messages.describe_groups import (
     DescribedGroup,
@@ -32,7 +32,6 @@ def handle(
 
 def _describe(services: Services, group_id: str, client: Client) -> DescribedGroup:
     try:
-        check_group_id(group_id)
         return services.groups.read(
             group_id, partial(GroupShard.describe, group_id=group_id, client=client)
         )

@@ -12,6 +12,8 @@ from ottla.server.group_requests import check_group_id, client_of
 from ottla.server.services import Services
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
+PROTOCOL_IS_NULLABLE_SINCE = 7
+
 
 async def handle(
     services: Services, request: JoinGroupRequest, context: RequestContext
@@ -24,5 +26,7 @@ async def handle(
         )
     except KafkaError as error:
         return JoinGroupResponse(
-            error_code=error.code, member_id=request.member_id, protocol_name=""
+            error_code=error.code,
+            member_id=request.member_id,
+            protocol_name=None if client.api_version >= PROTOCOL_IS_NULLABLE_SINCE else "",
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ottla.coordinators.groups.shard import error_for_all
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicId
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import client_of
 from ottla.server.services import Services
@@ -53,6 +53,8 @@ def _take_out_unknown(
             topic.name = "" if image is None else image.name
         else:
             image = services.image.topics.get(topic.name)
+            # Kept with the offset: a topic of this name later is another one.
+            topic.topic_id = NO_TOPIC_ID if image is None else image.id
         count = 0 if image is None else len(image.partitions)
         if count:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
+from ottla.server.group_requests import check_group_id
 from ottla.server.services import Services
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -17,30 +18,37 @@ from ottla.wire.messages.offset_delete import (
 async def handle(
     services: Services, request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse:
-    unknown: list[OffsetDeleteResponseTopic] = []
-    known: list[OffsetDeleteRequestTopic] = []
-    for topic in request.topics:
-        image = services.image.topics.get(topic.name)
-        count = 0 if image is None else len(image.partitions)
-        kept = [one for one in topic.partitions if 0 <= one.partition_index < count]
-        if kept:
-            known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=kept))
-        missing = [
-            OffsetDeleteResponsePartition(
-                partition_index=one.partition_index,
-                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            )
-            for one in topic.partitions
-            if not 0 <= one.partition_index < count
-        ]
-        if missing:
-            unknown.append(OffsetDeleteResponseTopic(name=topic.name, partitions=missing))
-    asked = OffsetDeleteRequest(group_id=request.group_id, topics=known)
+    asked = OffsetDeleteRequest(
+        group_id=request.group_id, topics=[_known(services, topic) for topic in request.topics]
+    )
     try:
+        check_group_id(request.group_id)
         response = await services.groups.write(
             request.group_id, lambda shard: shard.delete_offsets(asked)
         )
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
-    response.topics += unknown
+    for topic, answer in zip(request.topics, response.topics, strict=True):
+        _add_unknown(topic, answer)
     return response
+
+
+def _known(services: Services, topic: OffsetDeleteRequestTopic) -> OffsetDeleteRequestTopic:
+    """With the partitions that exist: the coordinator is left with those."""
+    image = services.image.topics.get(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    return OffsetDeleteRequestTopic(
+        name=topic.name,
+        partitions=[one for one in topic.partitions if 0 <= one.partition_index < count],
+    )
+
+
+def _add_unknown(topic: OffsetDeleteRequestTopic, answer: OffsetDeleteResponseTopic) -> None:
+    answered = {one.partition_index for one in answer.partitions}
+    answer.partitions += [
+        OffsetDeleteResponsePartition(
+            partition_index=one.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
+        for one in topic.partitions
+        if one.partition_index not in answered
+    ]

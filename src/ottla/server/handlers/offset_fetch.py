@@ -10,7 +10,7 @@ from __future__ import annotations
 from ottla.coordinators.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
 from ottla.coordinators.groups.shard import GroupShard
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicId
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.offset_fetch import (
@@ -82,7 +82,7 @@ def _all(services: Services, shard: GroupShard, group_id: str) -> list[OffsetFet
 
 def _id_of(services: Services, name: str) -> TopicId:
     image = services.image.topics.get(name)
-    return TopicId(bytes(16)) if image is None else image.id
+    return NO_TOPIC_ID if image is None else image.id
 
 
 def _topic(
@@ -93,7 +93,10 @@ def _topic(
     version: int,
 ) -> OffsetFetchResponseTopics:
     name = topic.name
-    if version >= TOPIC_IDS_SINCE:
+    topic_id = topic.topic_id
+    if version < TOPIC_IDS_SINCE:
+        topic_id = _id_of(services, name)
+    else:
         image = services.image.topics_by_id.get(topic.topic_id)
         if image is None:
             return OffsetFetchResponseTopics(
@@ -106,9 +109,9 @@ def _topic(
         name = image.name
     return OffsetFetchResponseTopics(
         name=name,
-        topic_id=topic.topic_id,
+        topic_id=topic_id,
         partitions=[
-            _partition(index, shard.offsets.get(group_id, name, index))
+            _partition(index, shard.offsets.get(group_id, name, index, topic_id))
             for index in topic.partition_indexes
         ],
     )
