@@ -132,11 +132,15 @@ class Producer:
 class World:
     """One run, from a seed."""
 
-    def __init__(self, loop: VirtualLoop, seed: int) -> None:
+    def __init__(self, loop: VirtualLoop, seed: int, settings: dict[str, str]) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(loop, self.rng)
         self.machine = SimulatedMachine(
-            {"listeners": f"PLAINTEXT://localhost:{PORT}", "log.segment.bytes": "1048576"},
+            {
+                "listeners": f"PLAINTEXT://localhost:{PORT}",
+                "log.segment.bytes": "1048576",
+                **settings,
+            },
             loop,
             self.rng,
             self.network,
@@ -217,11 +221,15 @@ class World:
             assert offsets == list(range(len(offsets))), f"partition {partition} has gaps"
 
 
-def run_seed(seed: int, crash: Callable[[SimulatedMachine], None] = SimulatedMachine.kill) -> str:
+def run_seed(
+    seed: int,
+    crash: Callable[[SimulatedMachine], None] = SimulatedMachine.kill,
+    settings: dict[str, str] | None = None,
+) -> str:
     """The hash of everything that happened in the run."""
 
     async def main(loop: VirtualLoop) -> str:
-        world = World(loop, seed)
+        world = World(loop, seed, settings or {})
         await world.run(crash)
         return world.trace.hexdigest()
 
@@ -231,6 +239,17 @@ def run_seed(seed: int, crash: Callable[[SimulatedMachine], None] = SimulatedMac
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_acknowledged_is_lost_or_doubled_by_kills(seed: int) -> None:
     run_seed(seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_with_the_power_where_every_batch_is_synced(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def crash(machine: SimulatedMachine) -> None:
+        """Kills in between leave batches unsynced that are sent again later."""
+        rng.choice((machine.lose_power, machine.kill))()
+
+    run_seed(seed, crash, {"log.flush.interval.messages": "1"})
 
 
 def test_a_loss_is_seen() -> None:

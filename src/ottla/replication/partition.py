@@ -12,7 +12,7 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
-from ottla.records.batch import parse_header
+from ottla.records.batch import BatchHeader, parse_header
 from ottla.records.validation import INT64_MAX, ProducePolicy, validate_produced
 from ottla.storage.batch_scan import Cold
 from ottla.storage.log import Log
@@ -100,6 +100,9 @@ class Partition:
             or policy.is_compacted
             or policy.timestamp_before_max_ms < INT64_MAX
         )
+        # An fsync of one batch is waited for by those behind it, as in Kafka.
+        self._flushes = self.log.config.flush_messages < INT64_MAX
+        self._appends_in_turn = self._validates_off_loop or self._flushes
 
     def append(
         self, records: memoryview, *, acks: int, produce_version: int
@@ -108,7 +111,7 @@ class Partition:
         reused once this returned."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
-        if self._queue or self._validates_off_loop or self.log.folder.is_slow:
+        if self._queue or self._appends_in_turn or self.log.folder.is_slow:
             return self._append_in_turn(records, produce_version)
         now_ms = self._clock.now_ms()
         batch, header = validate_produced(
@@ -130,7 +133,7 @@ class Partition:
                 f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
                 f"{self.log.config.max_message_bytes}",
             )
-        if self._queue or self.log.folder.is_slow:
+        if self._queue or self._flushes or self.log.folder.is_slow:
             return self._append_in_turn(records, OWN_PRODUCE_VERSION)
         appended = self.log.append_as_leader(
             parse_header(records), records, self.leader_epoch, self._clock.now_ms()
@@ -148,8 +151,8 @@ class Partition:
     def _append_in_turn(
         self, records: memoryview, produce_version: int
     ) -> asyncio.Future[Appended]:
-        """Compression and a slow disk are waited for off the loop, one batch after another: a
-        producer's batches must keep their order."""
+        """Compression, a slow disk and an fsync that `flush.messages` asks for are waited for off
+        the loop, one batch after another: a producer's batches must keep their order."""
         done = asyncio.get_running_loop().create_future()
         self._queue.append(_QueuedAppend(memoryview(bytearray(records)), produce_version, done))
         if self._drain is None:
@@ -182,13 +185,23 @@ class Partition:
         batch, header = (
             await self._workers.submit(validate) if self._validates_off_loop else validate()
         )
-        pending = self.log.prepare(header, batch, self.leader_epoch, now_ms)
-        if isinstance(pending, Appended):
-            return pending  # A duplicate; nothing else is pending, so it is on disk.
-        await self.log.folder.submit_write(pending.write)
-        appended = self.log.commit(pending)
-        self._records_added(len(batch))
+        appended = await self._write(header, batch, now_ms)
+        # A duplicate too: a kill may have come between the write of the first and its fsync.
+        if self.log.is_flush_due:
+            await self.log.flush()
+        if not appended.is_duplicate:
+            self._records_added(len(batch))
         return appended
+
+    async def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended:
+        log = self.log
+        if not log.folder.is_slow:
+            return log.append_as_leader(header, batch, self.leader_epoch, now_ms)
+        pending = log.prepare(header, batch, self.leader_epoch, now_ms)
+        if isinstance(pending, Appended):
+            return pending  # A duplicate; nothing else is pending, so it is written.
+        await log.folder.submit_write(pending.write)
+        return log.commit(pending)
 
     def _records_added(self, byte_count: int) -> None:
         """With this broker alone in the ISR, what is in its log is committed."""

@@ -120,7 +120,8 @@ class Log:
     ) -> Appended:
         """Appends one batch that has been validated, and `header` is its header as it now is.
         Gives it its offsets, in place. Raises `KafkaError` for a producer out of order, and
-        `StorageFailure`; then nothing was appended."""
+        `StorageFailure`; then nothing was appended. Whoever acknowledges it sees to `is_flush_due`
+        first."""
         folder = self.folder
         if folder.failure is not None:
             folder.check_online()
@@ -144,9 +145,7 @@ class Log:
             raise folder.fail(error, f"appending to {self.path}") from error
         folder.wrote(clock.monotonic_s() - started_s)
         self._note(header, base_offset, last_offset, size_bytes, has_producer)
-        self.log_end_offset = end_offset = last_offset + 1
-        if end_offset - self.recovery_point >= self._config.flush_messages:
-            self.flush_soon()
+        self.log_end_offset = last_offset + 1
         return Appended(
             base_offset,
             last_offset,
@@ -186,8 +185,6 @@ class Log:
         appended = pending.appended
         assert appended.first_offset == self.log_end_offset, "writes are committed in order"
         self.log_end_offset = appended.last_offset + 1
-        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
-            self.flush_soon()
         return appended
 
     def append_as_follower(self, buffer: memoryview) -> None:
@@ -242,7 +239,7 @@ class Log:
             self.producer_state.replay(header, batch)
             buffer = buffer[header.size_bytes :]
         self.log_end_offset = self._next_offset
-        if self.log_end_offset - self.recovery_point >= self._config.flush_messages:
+        if self.is_flush_due:
             self.flush_soon()
 
     def _place(
@@ -400,6 +397,12 @@ class Log:
     @property
     def last_flush_ms(self) -> int:
         return self._flusher.last_flush_ms
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether as many records as `flush.messages` says are not on the disk yet."""
+        unflushed = self.log_end_offset - self._flusher.recovery_point
+        return unflushed >= self._config.flush_messages
 
     def flush_soon(self) -> None:
         """Begins a flush unless one is under way that has not begun to sync."""

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 from ottla.replication.partition import Partition
@@ -38,9 +40,11 @@ class Watching:
     def __init__(self) -> None:
         self.byte_counts: list[int] = []
         self.closed: list[Partition] = []
+        self.on_added: Callable[[], None] = lambda: None
 
     def records_added(self, partition: Partition, byte_count: int) -> None:
         self.byte_counts.append(byte_count)
+        self.on_added()
 
     def partition_closed(self, partition: Partition) -> None:
         self.closed.append(partition)
@@ -88,6 +92,56 @@ def test_appends_off_the_loop_keep_their_order(is_slow: bool) -> None:
         assert partition.high_watermark == 0
         assert [(await future).first_offset for future in futures] == list(range(20))
         assert (partition.high_watermark, len(watching.byte_counts)) == (20, 20)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_batch_that_makes_flush_messages_due_is_acknowledged_after_the_fsync(
+    is_slow: bool,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, flush_messages="3")
+        seen = []
+        watching = Watching()
+        watching.on_added = lambda: seen.append(
+            (partition.high_watermark, partition.log.recovery_point)
+        )
+        partition.watchers[watching] = None
+        if is_slow:
+            become_slow(partition)
+        futures = [append_later(partition, b"x") for _ in range(7)]
+        assert [(await future).first_offset for future in futures] == list(range(7))
+        assert seen == [(1, 0), (2, 0), (3, 3), (4, 3), (5, 3), (6, 6), (7, 6)]
+
+    with_broker(test)
+
+
+def test_nothing_is_committed_whose_fsync_failed() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, flush_messages="1")
+        broker.machine.disk.fail(Fault("sync", "0.log"))
+        answer = await broker.produce("t", b"v")
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert partition.high_watermark == 0
+        broker.machine.kill()
+        await broker.machine.start()
+
+    with_broker(test)
+
+
+def test_a_repeat_of_a_batch_that_a_kill_left_unsynced_waits_for_the_fsync() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await new_partition(broker)
+        batch = make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+        await broker.produce_batch("t", batch)
+        await broker.restart(broker.machine.kill)
+        partition = broker.machine.broker.replicas.partition("t", 0)
+        partition.log.set_config(TopicConfig(flush_messages=1))
+        partition.config_changed()
+        assert partition.log.recovery_point == 0
+        assert (await broker.produce_batch("t", batch)).base_offset == 0
+        assert partition.log.recovery_point == 1
 
     with_broker(test)
 

@@ -135,16 +135,28 @@ def test_a_segment_holds_no_more_than_two_to_the_31_offsets() -> None:
     assert parse_header(_read(log, 1)).base_offset == 2**31 + 5
 
 
-def test_flush_messages() -> None:
+def test_a_flush_is_due_when_flush_messages_records_are_not_on_the_disk() -> None:
     machine = Machine(TopicConfig(flush_messages=3))
     log = machine.log()
-    for _ in range(2):
-        machine.append(log)
-    machine.wait()
-    assert log.recovery_point == 0
+    machine.append(log, count=2)
+    assert not log.is_flush_due
     machine.append(log)
+    assert log.is_flush_due
+    log.flush()
     machine.wait()
+    assert not log.is_flush_due
     assert log.recovery_point == 3
+
+
+def test_a_follower_flushes_by_flush_messages() -> None:
+    machine = Machine(TopicConfig(flush_messages=3))
+    log = machine.log()
+    for offset, recovery_point in ((0, 0), (2, 4)):
+        batch = machine.batch(2)
+        batch[0:8] = offset.to_bytes(8, "big")
+        log.append_as_follower(memoryview(batch))
+        machine.wait()
+        assert log.recovery_point == recovery_point
 
 
 # Reading
