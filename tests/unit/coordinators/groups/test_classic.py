@@ -439,6 +439,20 @@ def test_an_append_that_ends_after_the_coordinator_moved_changes_nothing() -> No
     assert not coordinator.timers.names
 
 
+def test_a_record_that_is_replayed_after_the_coordinator_moved_starts_no_timer() -> None:
+    coordinator = ClassicCoordinator()
+    coordinator.stable_group({})
+    record = coordinator.records[-1]
+    assert isinstance(record.key, GroupMetadataKey)
+    assert isinstance(record.value, GroupMetadataValue)
+    coordinator = ClassicCoordinator()
+    coordinator.protocol.unloaded()
+
+    coordinator.protocol.replay_group(record.key, record.value)
+
+    assert not coordinator.timers.names
+
+
 def test_a_deleted_group_is_gone_with_its_timers() -> None:
     coordinator = ClassicCoordinator()
     (member,) = coordinator.stable_group({})

@@ -171,6 +171,7 @@ def test_who_comes_last_is_left_out_of_a_group_that_was_made_smaller() -> None:
     assert error_of(refused) == "GROUP_MAX_SIZE_REACHED"
     assert one.value.generation_id == two.value.generation_id == 2
     assert set(coordinator.group.members) == {first, second}
+    assert not any(third in name for name in coordinator.timers.names)
 
 
 def test_a_group_that_is_too_large_when_it_is_loaded_rebalances() -> None:
@@ -318,6 +319,7 @@ def test_the_session_of_the_former_process_ends_without_effect() -> None:
     coordinator = ClassicCoordinator()
     (former,) = coordinator.stable_group({**STATIC, "session_timeout_ms": 6_000})
     joined = coordinator.join(**STATIC, session_timeout_ms=30_000).value
+    assert len(coordinator.timers.names) == 1
 
     coordinator.timers.advance(29_999)
 

@@ -84,6 +84,20 @@ def test_a_member_is_alive_while_it_waits_for_the_leader() -> None:
     assert coordinator.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_that_is_lost_while_it_waits_for_the_leader_is_given_up_later() -> None:
+    coordinator = ClassicCoordinator()
+    leader, follower = coordinator.stable_group(PATIENT, {})
+    coordinator.join(leader, **PATIENT)
+    coordinator.join(follower)
+    coordinator.sync(follower, 2)
+    coordinator.timers.advance(3 * SESSION_MS)
+    coordinator.sync(leader, 2, {follower: b"yours"})
+
+    coordinator.timers.advance(SESSION_MS)
+
+    assert set(coordinator.group.members) == {leader}
+
+
 def test_who_does_not_join_in_time_is_out() -> None:
     coordinator = ClassicCoordinator()
     leader, follower = coordinator.stable_group(PATIENT, PATIENT)
@@ -157,6 +171,7 @@ def test_a_follower_that_does_not_sync_is_out_of_a_stable_group_as_well() -> Non
 def test_a_group_whose_members_have_all_synced_stays_stable() -> None:
     coordinator = ClassicCoordinator()
     leader, follower = coordinator.stable_group(PATIENT, PATIENT)
+    assert len(coordinator.timers.names) == 2, "a session for each, and nothing else"
 
     coordinator.timers.advance(2 * REBALANCE_MS)
 
