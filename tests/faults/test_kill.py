@@ -198,8 +198,10 @@ def test_a_second_broker_on_the_same_data_dir(make_broker: MakeBroker) -> None:
     load.start()
     try:
         second = subprocess.run(
-            [sys.executable, "-m", "ottla", "start", "--data-dir", str(broker.data_dir)]
-            + ["--listen", "127.0.0.1:0"],
+            [
+                *(sys.executable, "-m", "ottla", "start"),
+                *("--data-dir", str(broker.data_dir), "--listen", "127.0.0.1:0"),
+            ],
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Any
 
 from ottla.kernel.errors import ErrorCode
@@ -38,6 +39,17 @@ class Subject:
         self.bootstrap = bootstrap
         self.client = RawClient(bootstrap)
         self.topic_ids: dict[str, TopicId] = {}
+
+    def __enter__(self) -> Subject:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         self.client.close()

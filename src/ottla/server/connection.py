@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 UNANSWERED_COUNT_MAX = 64
 UNSENT_BYTES_MAX = 1024 * 1024
 
+# Small replies of one read leave together; this many bytes are worth a system call of their own.
+SMALL_REPLY_BYTES_MAX = 4096
+
 
 class Slot:
     """A request's place in the queue of replies."""
@@ -70,6 +73,17 @@ class Connection:
         """Whether the client waits for this broker: then it is not idle."""
         return bool(self._slots)
 
+    @property
+    def held_byte_count(self) -> int:
+        """What an unfinished request of this client keeps from others, while nothing but its
+        client keeps it from going on."""
+        return 0 if self._memory.is_waiting(self) else self._held_bytes
+
+    @property
+    def received_byte_count(self) -> int:
+        """What is there of that request."""
+        return self._frames.received_byte_count
+
     def close(self) -> None:
         self._is_closed = True
         self._transport.close()
@@ -103,7 +117,8 @@ class Connection:
         self._backlog.clear()
         for future in self._futures:
             future.cancel()
-        self._memory.release(self, self._held_bytes)
+        self._frames.forget()
+        self._memory.release(self)
         self._held_bytes = 0
         self._on_lost(self)
 
@@ -113,8 +128,9 @@ class Connection:
         for index, frame in enumerate(frames):
             if self._is_closed:
                 return
-            if len(slots) >= UNANSWERED_COUNT_MAX or (
-                out and sum(map(len, out)) + self._transport.unsent_byte_count > UNSENT_BYTES_MAX
+            if (
+                len(slots) >= UNANSWERED_COUNT_MAX
+                or self._transport.unsent_byte_count > UNSENT_BYTES_MAX
             ):
                 # The receive buffer is reused for other connections: what waits is copied.
                 self._backlog.extend(memoryview(bytearray(rest)) for rest in frames[index:])
@@ -134,6 +150,10 @@ class Connection:
                     self._occupy_slot(answer)
                 else:
                     out += answer
+                    if len(answer) > 1 or len(answer[0]) > SMALL_REPLY_BYTES_MAX:
+                        # Only small ones gather, so that what is unsent is known at each frame.
+                        self._transport.send(out)
+                        out = []
             elif answer is not None:
                 self._await(answer)  # type: ignore[arg-type]
         if out:
@@ -209,10 +229,10 @@ class Connection:
     def _account(self) -> None:
         """A frame that is not complete holds memory of its own: it counts against what all
         requests together may hold, and reading waits when that is used up."""
-        held = self._frames.held_byte_count
-        self._memory.release(self, self._held_bytes)
-        self._held_bytes = held
-        if held and not self._memory.acquire(self, held, self._go_on):
+        self._held_bytes = held = self._frames.held_byte_count
+        if not held:
+            self._memory.release(self)
+        elif not self._memory.hold(self, held, self._go_on):
             self._pause_if_full()
 
     def _refuse(self, error: Exception) -> None:

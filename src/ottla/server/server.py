@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.config.broker import BrokerConfig
@@ -23,6 +24,13 @@ OTHER_FRAME_BYTES_MAX = 8 * 1024 * 1024
 REQUEST_MEMORY_BYTES_DEFAULT = 512 * 1024 * 1024
 
 
+# Where all of it is taken and others wait, a request must come at a pace that would fill what it
+# holds within sixty times this. Else clients that begin large requests and never end them would
+# keep every large batch out until they are found idle.
+PACE_S = 10.0
+PACE_COUNT_MAX = 60
+
+
 class Server:
     """Owned by the broker, from when it can answer until it stops."""
 
@@ -36,11 +44,13 @@ class Server:
         self._receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         byte_count_max = config.queued_max_request_bytes
         self._memory = RequestMemory(
-            byte_count_max if byte_count_max > 0 else REQUEST_MEMORY_BYTES_DEFAULT
+            byte_count_max if byte_count_max > 0 else REQUEST_MEMORY_BYTES_DEFAULT,
+            self._look_at_pace_later,
         )
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
         self._idle_timer: Timer | None = None
+        self._pace_timer: Timer | None = None
 
     @property
     def connection_count(self) -> int:
@@ -63,8 +73,9 @@ class Server:
         self._look_for_idle_later()
 
     def close(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
+        for timer in (self._idle_timer, self._pace_timer):
+            if timer is not None:
+                timer.cancel()
         for listener in self._listeners:
             listener.close()
         for connection in list(self._connections):
@@ -112,3 +123,30 @@ class Server:
                     log.info("closing connection peer=%s: idle", connection.peer)
                     connection.close()
         self._look_for_idle_later()
+
+    def _look_at_pace_later(self) -> None:
+        if self._pace_timer is None:
+            received = {
+                connection: connection.received_byte_count
+                for connection in self._connections
+                if connection.held_byte_count
+            }
+            look = partial(self._look_at_pace, received)
+            self._pace_timer = self._clock.call_later(PACE_S, look)
+
+    def _look_at_pace(self, received: dict[Connection, int]) -> None:
+        self._pace_timer = None
+        for connection, before in received.items():
+            held = connection.held_byte_count
+            came = connection.received_byte_count - before
+            # Less than nothing came when it finished that request and began another.
+            if held and 0 <= came < held // PACE_COUNT_MAX and self._memory.is_used_up:
+                log.warning(
+                    "closing connection peer=%s: a request of %d bytes comes too slowly while "
+                    "others wait for memory",
+                    connection.peer,
+                    held,
+                )
+                connection.close()
+        if self._memory.is_used_up:
+            self._look_at_pace_later()

@@ -24,8 +24,11 @@ _API_KEY = struct.Struct(">h")
 # A piece of a frame up to this long is copied aside and back, which is cheaper than another read.
 _KEPT_BYTES_MAX = 16 * 1024
 
-# What a frame of unknown honesty gets at first; then it doubles.
-_OWN_BUFFER_BYTES_AT_FIRST = 1024 * 1024
+# What a frame of unknown honesty gets at first: this, or so many times what came of it already,
+# so that a producer's megabyte has its room in one step and a mere prefix costs little. Then it
+# doubles.
+_OWN_BUFFER_BYTES_AT_FIRST = 64 * 1024
+_OWN_BUFFER_FACTOR_AT_FIRST = 4
 
 
 class FrameTooLarge(ValueError):
@@ -72,8 +75,23 @@ class FrameReader:
 
     @property
     def held_byte_count(self) -> int:
-        """What the frame that has a buffer of its own may come to hold."""
-        return 0 if self._own is None else self._own_bytes
+        """The size of the buffer that a frame has, or will have with the next `get_buffer`."""
+        if self._own is None:
+            return 0
+        if self._filled == len(self._own):
+            return min(2 * self._filled, self._own_bytes)
+        return len(self._own)
+
+    @property
+    def received_byte_count(self) -> int:
+        """What is there of the frame that has a buffer of its own."""
+        return 0 if self._own is None else self._filled
+
+    def forget(self) -> None:
+        """Lets go of what was received. The connection is over, but may stay in memory until the
+        garbage collector finds it."""
+        self._own = None
+        self._kept = b""
 
     def get_buffer(self) -> memoryview:
         own = self._own
@@ -125,7 +143,8 @@ class FrameReader:
         self._kept = b""
         self._own_bytes = size
         self._filled = end - start
-        room = min(size, max(_OWN_BUFFER_BYTES_AT_FIRST, 2 * self._filled))
+        room = max(_OWN_BUFFER_BYTES_AT_FIRST, _OWN_BUFFER_FACTOR_AT_FIRST * self._filled)
+        room = min(size, room)
         self._own = memoryview(bytearray(room))
         self._own[: self._filled] = self._shared[start:end]
 

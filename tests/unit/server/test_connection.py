@@ -67,7 +67,7 @@ class Harness:
         self.transport = RecordingTransport()
         self.dispatcher = ScriptedDispatcher()
         self.lost: list[Connection] = []
-        self.memory = RequestMemory(memory_bytes)
+        self.memory = RequestMemory(memory_bytes, lambda: None)
         self.connection = Connection(
             self.transport,
             self.dispatcher,
@@ -225,15 +225,16 @@ def test_what_is_lost_is_cancelled() -> None:
 
 def test_large_frames_wait_for_memory_and_give_it_back() -> None:
     harness = Harness(memory_bytes=100_000)
-    assert harness.memory.acquire("other", 90_000, lambda: None)
+    assert harness.memory.hold("other", 90_000, lambda: None)
     frame = b"a" * 50_000
     content = len(frame).to_bytes(4, "big") + frame
     harness.receive_bytes(content[:30_000])
     assert not harness.is_reading()
-    harness.memory.release("other", 90_000)
+    harness.memory.release("other")
     assert harness.is_reading()
     rest = content[30_000:]
     harness.connection.get_buffer()[: len(rest)] = rest
     harness.connection.bytes_received(len(rest))
     assert harness.sent == frame.upper()
-    assert harness.memory.acquire("other", 100_000, lambda: None)
+    assert harness.memory.hold("other", 100_000, lambda: None)
+    assert not harness.memory.is_used_up

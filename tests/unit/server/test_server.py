@@ -9,7 +9,7 @@ import pytest
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.transport import Transport
 from ottla.server.dispatch import Dispatcher, Reply
-from ottla.server.server import OTHER_FRAME_BYTES_MAX, Server
+from ottla.server.server import PACE_S, OTHER_FRAME_BYTES_MAX, Server
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedNetwork
 from tests.support.receiver import NotingReceiver
@@ -172,6 +172,21 @@ def test_unfinished_requests_share_what_memory_there_is() -> None:
         await asyncio.sleep(1)
         for client in (first, second):
             assert client.received == b"IN client 3000002;"
+
+    run(scenario, queued_max_request_bytes="4000000", socket_request_max_bytes="4000000")
+
+
+def test_a_request_that_never_ends_keeps_others_out_only_for_a_while() -> None:
+    async def scenario(harness: Harness) -> None:
+        frame = PRODUCE + bytes(3_000_000)
+        first, second = await harness.connect(), await harness.connect()
+        first.transport.send([(len(frame).to_bytes(4, "big") + frame)[:-1]])
+        await asyncio.sleep(1)
+        await second.send(frame)
+        assert second.received == b""
+        await asyncio.sleep(PACE_S)
+        assert first.is_lost
+        assert second.received == b"IN client 3000002;"
 
     run(scenario, queued_max_request_bytes="4000000", socket_request_max_bytes="4000000")
 
