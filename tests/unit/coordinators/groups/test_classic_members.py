@@ -10,13 +10,9 @@ from tests.support.consumer_groups import (
     CLASSIC_SESSION_MS,
     REBALANCE_MS,
     ConsumerCoordinator,
-    Partitions,
     embedded,
+    of_t,
 )
-
-
-def of_t(*partitions: int) -> Partitions:
-    return {("t", partition) for partition in partitions}
 
 
 @pytest.fixture
