@@ -71,6 +71,13 @@ class Runtime(Generic[S]):
         """From every shard that serves; raises KafkaError while one is loading."""
         return [shard.read(operation) for shard in self._shards.values()]
 
+    def tell_all(self, operation: Callable[[S], None]) -> None:
+        """News of the world outside: no records, no answer. A shard that is being loaded sees the
+        world when it is done."""
+        for shard in self._shards.values():
+            if shard.is_serving:
+                shard.read(operation)
+
     async def write_all(self, operation: Callable[[S], Result[Any]]) -> None:
         for shard in list(self._shards.values()):
             try:

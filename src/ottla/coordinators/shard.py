@@ -132,6 +132,10 @@ class Shard(Generic[S]):
 
     # -- serving ----------------------------------------------------------------------------
 
+    @property
+    def is_serving(self) -> bool:
+        return self._is_loaded and not self._is_closed
+
     def read(self, operation: Callable[[S], T]) -> T:
         """Looks at the state. Raises KafkaError while there is none."""
         self._check_serving()
@@ -271,7 +275,11 @@ def _as_coordinator_error(error: KafkaError) -> KafkaError:
     match error.code:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
             return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
-        case ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        case (
+            ErrorCode.NOT_ENOUGH_REPLICAS
+            | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode.REQUEST_TIMED_OUT
+        ):
             return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
         case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.message)

@@ -80,10 +80,13 @@ class Changes:
         match change:
             case TopicCreated(topic):
                 self._lead(topic, [partition.partition for partition in topic.partitions])
+                self._groups.topics_changed([topic.name])
             case TopicChanged(topic, partitions):
                 self._lead(topic, partitions)
+                self._groups.topics_changed([topic.name])
             case TopicDeleted(topic):
                 await self._delete(topic)
+                self._groups.topics_changed([topic.name])
             case TopicConfigChanged(name):
                 self._replicas.set_config(name, self._config.of_topic(self._image, name))
             case BrokerConfigChanged():

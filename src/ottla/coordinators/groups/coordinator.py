@@ -52,6 +52,11 @@ class GroupCoordinator(Runtime[GroupShard]):
 
         super().__init__(make_shard, clock)
 
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Made, deleted, or with more partitions: groups that read them are assigned anew."""
+        changed = list(names)
+        self.tell_all(lambda shard: shard.topics_changed(changed))
+
     async def topics_deleted(self, names: Iterable[str]) -> None:
         gone = list(names)
         await self.write_all(lambda shard: shard.topics_deleted(gone))

@@ -8,6 +8,8 @@ from ottla.coordinators.groups import records as group_records
 from ottla.coordinators.groups.classic import ClassicProtocol
 from ottla.coordinators.groups.classic_group import ClassicGroup
 from ottla.coordinators.groups.classic_records import group_tombstone
+from ottla.coordinators.groups.consumer import ConsumerProtocol, PartitionCheck
+from ottla.coordinators.groups.consumer_group import ConsumerGroup
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group import Group
 from ottla.coordinators.groups.offsets import NO_TIMESTAMP, CommittedOffset, Offsets
@@ -23,6 +25,11 @@ from ottla.coordinators.record import CoordinatorRecord, RecordType
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ottla.wire.messages.delete_groups import DeletableGroupResult
 from ottla.wire.messages.describe_groups import DescribedGroup
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -58,28 +65,48 @@ class GroupShard:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._classic = ClassicProtocol(context)
+        self._consumer = ConsumerProtocol(context)
         self.offsets = Offsets(context)
 
     # -- members ----------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, client: Client) -> Result[JoinGroupResponse]:
-        return self._classic.join(request, client)
+        group = self._context.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return self._classic.join(request, client)
+        if group.is_empty:
+            return self._classic.join(request, client, self._consumer.delete(group))
+        return self._consumer.classic.join(group, request, client)
 
     def sync(self, request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse]:
+        group = self._context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic.sync(group, request, client)
         return self._classic.sync(request, client)
 
     def heartbeat(self, request: HeartbeatRequest, client: Client) -> Result[HeartbeatResponse]:
+        group = self._context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic.heartbeat(group, request, client)
         return self._classic.heartbeat(request, client)
 
     def leave(self, request: LeaveGroupRequest, client: Client) -> Result[LeaveGroupResponse]:
+        group = self._context.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic.leave(group, request, client)
         return self._classic.leave(request, client)
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client
+    ) -> Result[ConsumerGroupHeartbeatResponse]:
+        return self._consumer.heartbeat(request, client)
 
     # -- offsets ----------------------------------------------------------------------------
 
     def commit_offsets(
         self, request: OffsetCommitRequest, client: Client
     ) -> Result[OffsetCommitResponse]:
-        self._check_commit(request, client)
+        check_partition = self._check_commit(request, client)
         now_ms = self._context.now_ms()
         expire_timestamp = NO_TIMESTAMP
         if request.retention_time_ms != NO_TIMESTAMP:
@@ -97,6 +124,8 @@ class GroupShard:
                 answer = OffsetCommitResponsePartition(partition_index=asked.partition_index)
                 answers.append(answer)
                 try:
+                    if check_partition is not None:
+                        check_partition(topic.name, topic.topic_id, asked.partition_index)
                     records.append(
                         self.offsets.commit(
                             request.group_id,
@@ -108,12 +137,14 @@ class GroupShard:
                     answer.error_code = error.code
         return Result(response, records)
 
-    def _check_commit(self, request: OffsetCommitRequest, client: Client) -> None:
+    def _check_commit(self, request: OffsetCommitRequest, client: Client) -> PartitionCheck | None:
+        """Raises KafkaError for one who may commit nothing; returns what each partition must
+        pass besides."""
         group = self._context.groups.get(request.group_id)
         generation_id = request.generation_id_or_member_epoch
         if group is None:
             if generation_id < 0:
-                return  # An offset store without members: an admin, or a consumer by hand.
+                return None  # An offset store without members: an admin, or one by hand.
             if self.offsets.knows(request.group_id):
                 raise KafkaError(
                     ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id!r} has no members"
@@ -124,10 +155,14 @@ class GroupShard:
                 else ErrorCode.ILLEGAL_GENERATION,
                 f"there is no group {request.group_id!r}",
             )
-        if isinstance(group, ClassicGroup):
-            self._classic.check_commit(
-                group, request.member_id, generation_id, request.group_instance_id
+        member_id, instance_id = request.member_id, request.group_instance_id
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.check_commit(
+                group, member_id, generation_id, instance_id, client.api_version
             )
+        assert isinstance(group, ClassicGroup), "there are two kinds of groups"
+        self._classic.check_commit(group, member_id, generation_id, instance_id)
+        return None
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
         group = self._find(request.group_id)
@@ -152,6 +187,13 @@ class GroupShard:
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Raises KafkaError where this member may not read the group's offsets."""
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            self._consumer.check_fetch(group, member_id, member_epoch)
+
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Made, deleted, or with more partitions."""
+        self._consumer.topics_changed(names)
 
     def topics_deleted(self, names: Iterable[str]) -> Result[None]:
         return Result(None, list(self.offsets.delete_topics(names)))
@@ -190,6 +232,12 @@ class GroupShard:
             described.error_message = f"There is no classic group {group_id!r}."
         return described
 
+    def describe_consumer_group(self, group_id: str) -> ConsumerDescribedGroup:
+        group = self._context.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.describe(group)
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id!r}.")
+
     def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
         group = self._find(group_id)
         if group is not None and not group.is_empty:
@@ -203,6 +251,8 @@ class GroupShard:
     def _tombstones(self, group_id: str, group: Group | None) -> list[CoordinatorRecord]:
         if isinstance(group, ClassicGroup):
             return self._classic.delete(group)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.delete(group)
         return [group_tombstone(group_id)]
 
     def _find(self, group_id: str) -> Group | None:
@@ -247,13 +297,17 @@ class GroupShard:
             self._classic.replay_group(key, value)
             if value is None:
                 self.offsets.replay_group_deleted(key.group)
+        else:
+            self._consumer.replay(record)
 
     def loaded(self) -> None:
         self._classic.loaded()
+        self._consumer.loaded()
         self._schedule_expiry()
 
     def unloaded(self) -> None:
         self._classic.unloaded()
+        self._consumer.unloaded()
 
 
 def _committed(

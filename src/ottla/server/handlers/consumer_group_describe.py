@@ -1,0 +1,38 @@
+"""ConsumerGroupDescribe: members and assignments of groups of the consumer protocol (KIP-848).
+v1 tells which protocol each member speaks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ottla.coordinators.groups.shard import GroupShard
+from ottla.kernel.errors import KafkaError
+from ottla.server.context import RequestContext
+from ottla.server.group_requests import GROUP_OPERATIONS, check_group_id
+from ottla.server.services import Services
+from ottla.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+
+def handle(
+    services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    groups = [_describe(services, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(services: Services, group_id: str) -> DescribedGroup:
+    try:
+        check_group_id(group_id)
+        return services.groups.read(
+            group_id, partial(GroupShard.describe_consumer_group, group_id=group_id)
+        )
+    except KafkaError as error:
+        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
