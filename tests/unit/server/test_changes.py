@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+
+from ottla.kernel.errors import ErrorCode
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_group import commit, committed, find_coordinator
+
+TOPIC, BROKER = 2, 4
+
+
+async def alter(broker: SimulatedBroker, kind: int, resource: str, name: str, value: str) -> None:
+    config = AlterableConfig(name=name, config_operation=0, value=value)
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(resource_type=kind, resource_name=resource, configs=[config])
+        ]
+    )
+    response = await broker.call(request, IncrementalAlterConfigsResponse)
+    assert response.responses[0].error_code == ErrorCode.NONE
+
+
+async def delete(broker: SimulatedBroker, topic: str) -> None:
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000)
+    response = await broker.call(request, DeleteTopicsResponse, 5)
+    assert response.responses[0].error_code == ErrorCode.NONE
+
+
+def test_topics_are_led_once_they_are_there() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        assert (await broker.produce("t", b"v")).error_code == ErrorCode.NONE
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=1000
+        )
+        await broker.call(request, CreatePartitionsResponse)
+        assert (await broker.produce("t", b"v", partition=2)).base_offset == 0
+        await broker.restart()
+        assert (await broker.produce("t", b"v", partition=2)).base_offset == 1
+
+    with_broker(test)
+
+
+def test_a_topic_that_is_made_again_at_once_is_empty() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for _ in range(3):
+            await broker.create_topic("t")
+            assert (await broker.produce("t", b"v")).base_offset == 0
+            await delete(broker, "t")
+        missing = await broker.produce("t", b"v")
+        assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test)
+
+
+def test_settings_are_taken_while_it_runs() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await alter(broker, TOPIC, "t", "max.message.bytes", "100")
+        refused = await broker.produce("t", b"v" * 200)
+        assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        await broker.create_topic("other")
+        assert (await broker.produce("other", b"v" * 200)).error_code == ErrorCode.NONE
+        await alter(broker, BROKER, "", "message.max.bytes", "150")
+        await asyncio.sleep(0.1)
+        refused = await broker.produce("other", b"v" * 200)
+        assert refused.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+def test_offsets_of_a_topic_are_deleted_with_it() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.create_topic("other")
+        await find_coordinator(broker, "g")
+        for number in range(5):
+            await commit(broker, f"g{number}", {"t": {0: 1}, "other": {0: number}})
+        await delete(broker, "t")
+        for number in range(5):
+            assert await committed(broker, f"g{number}") == {("other", 0): number}
+
+    with_broker(test)
