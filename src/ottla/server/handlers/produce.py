@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.internal_topics import is_internal
 from ottla.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
 from ottla.records.errors import RecordsRejected
 from ottla.replication.partition import Partition
@@ -30,6 +31,8 @@ from ottla.wire.messages.produce import (
 ACKS_NONE = 0
 VALID_ACKS = (-1, 0, 1)
 TOPIC_IDS_SINCE = 13
+ADMIN_CLIENT_ID = "__admin_client"
+"""Under this name Kafka lets anyone write to the topics of brokers."""
 
 
 def handle(
@@ -49,6 +52,7 @@ def handle(
             name = services.replicas.topic_name(topic.topic_id) or ""
         else:
             responses.append(TopicProduceResponse(name=name, partition_responses=answers))
+        is_refused = is_internal(name) and context.client_id != ADMIN_CLIENT_ID
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)
             answers.append(answer)
@@ -57,6 +61,10 @@ def handle(
                     raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
                 if not name:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+                if is_refused:
+                    raise KafkaError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers write to {name}"
+                    )
                 partition = services.replicas.partition(name, data.index)
                 appended = partition.append(_records(data), acks=acks, produce_version=version)
             except KafkaError as error:

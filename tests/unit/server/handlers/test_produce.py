@@ -26,6 +26,7 @@ from tests.support.simulated_broker import (
     produce_request,
     with_broker,
 )
+from tests.support.simulated_group import find_coordinator
 
 
 async def end_offset(broker: SimulatedBroker, topic: str) -> int:
@@ -194,5 +195,16 @@ def test_no_records_for_a_partition_is_an_error_of_that_partition() -> None:
         await broker.create_topic("t")
         answer = await broker.produce_batch("t", b"")
         assert answer.error_code == ErrorCode.INVALID_RECORD
+
+    with_broker(test)
+
+
+def test_only_brokers_write_to_their_own_topics() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await find_coordinator(broker, "g")
+        refused = await broker.produce("__consumer_offsets", b"v")
+        assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert refused.error_message == "only brokers write to __consumer_offsets"
+        assert await end_offset(broker, "__consumer_offsets") == 0
 
     with_broker(test)
