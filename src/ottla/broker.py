@@ -238,7 +238,8 @@ class Broker:
     async def _set_strays_aside(self, image: ClusterImage) -> None:
         """Logs of no topic: a crash between the deletion of a topic and that of its logs leaves
         them behind, or somebody copied them here. Nobody can say which, so they are kept."""
-        for topic_partition, stray in list(self.logs.logs.items()):
+        strays = []
+        for topic_partition, stray in self.logs.logs.items():
             topic = image.topics.get(topic_partition.topic)
             if (
                 topic is None
@@ -246,7 +247,8 @@ class Broker:
                 or stray.topic_id not in (None, topic.id)
             ):
                 log.warning("%s belongs to no topic: setting it aside", stray.path)
-                await self.logs.set_aside(topic_partition)
+                strays.append(topic_partition)
+        await self.logs.set_aside(*strays)
 
     async def _adopt_logs(self, controller: Controller) -> None:
         """Logs, and no store that knows of their topics: a log dir that Apache Kafka wrote, or one
@@ -268,8 +270,12 @@ class Broker:
 
     def _session_changed(self, state: SessionState) -> None:
         """Without its session this broker is not known as one, and must not act as one."""
-        if state is SessionState.EXPIRED and not self.failed.done():
-            self.failed.set_result("its session in the coordination store has expired")
+        if state is SessionState.EXPIRED:
+            self._fail("its session in the coordination store has expired")
+
+    def _fail(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)
 
     # -- while it runs ------------------------------------------------------------------------
 
@@ -281,6 +287,8 @@ class Broker:
 
     def _folder_failed(self, folder: LogFolder, logs: list[Log]) -> None:
         log.error("%d partitions are offline with %s", len(logs), folder.path)
+        if all(each.failure is not None for each in self.logs.folders):
+            self._fail("every log dir is offline")
 
     def _high_watermark_of(self, of: Log) -> int:
         return self.replicas.high_watermark_of(of)

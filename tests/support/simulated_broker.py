@@ -66,6 +66,9 @@ class SimulatedBroker:
             await self.machine.stop()
         else:
             end()
+        await self.start()
+
+    async def start(self) -> None:
         await self.machine.start()
         self._connection = None
 

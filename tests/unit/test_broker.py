@@ -4,6 +4,7 @@ import pytest
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.errors import BrokerStartRefused
+from ottla.testing.disk import Fault
 from ottla.testing.store import MemoryEnsemble
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -94,3 +95,38 @@ def test_a_broker_without_its_session_says_that_it_cannot_go_on() -> None:
         assert "session" in broker.machine.broker.failed.result()
 
     with_broker(test)
+
+
+def test_a_log_dir_that_fails_at_start_takes_only_its_own_partitions() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        for number in range(2):
+            await broker.produce("t", b"v", partition=number)
+        await broker.machine.stop()
+        fault = broker.machine.disk.fail(Fault("list_folder", "/one"))
+        await broker.start()
+        answers = [await broker.produce("t", b"v", partition=number) for number in range(2)]
+        assert [answer.error_code for answer in answers] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+        assert await broker.create_topic("new")
+        assert (await broker.produce("new", b"v")).error_code == ErrorCode.NONE
+        await broker.machine.stop()
+        fault.count = 0
+        await broker.start()
+        answers = [await broker.produce("t", b"v", partition=number) for number in range(2)]
+        assert [answer.base_offset for answer in answers] == [1, 2]
+
+    with_broker(test, log_dirs="/one,/two")
+
+
+def test_a_broker_without_any_log_dir_left_gives_up() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        running = broker.machine.broker
+        for folder in ("/one", "/two"):
+            assert not running.failed.done()
+            broker.machine.disk.fail(Fault("write_at", folder))
+            for number in range(2):
+                await broker.produce("t", b"v", partition=number)
+        assert running.failed.result() == "every log dir is offline"
+
+    with_broker(test, log_dirs="/one,/two")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.kernel.clock import Clock
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.replication.partition import Partition
+from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 
@@ -22,11 +25,15 @@ class ReplicaManager:
         self._workers = workers
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[TopicId, str] = {}
+        self._offline: set[TopicPartition] = set()
+        """Whose logs could not be opened."""
 
     def partition(self, topic: str, index: int) -> Partition:
         """Raises KafkaError where there is nothing to write to or read from."""
         partition = self._partitions.get((topic, index))
         if partition is None:
+            if (topic, index) in self._offline:
+                raise StorageFailure(f"the log dir of {topic}-{index} is offline")
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"this broker does not host partition {topic}-{index}",
@@ -53,10 +60,14 @@ class ReplicaManager:
         leader_epoch: int,
         replicas: tuple[BrokerId, ...],
         isr: tuple[BrokerId, ...],
+        is_new: bool,
     ) -> Partition:
-        """Opens the partition's log, or makes it, and serves it from now on."""
+        """Opens the partition's log, or makes it, and serves it from now on. Raises
+        `StorageFailure`; then the partition is offline until the broker starts anew."""
+        self._topic_names[topic_id] = topic_partition.topic
+        self._offline.add(topic_partition)
         log = self._logs.get(topic_partition) or self._logs.create_log(
-            topic_partition, topic_id, config
+            topic_partition, topic_id, config, is_new=is_new
         )
         log.set_config(config)
         partition = Partition(
@@ -70,22 +81,26 @@ class ReplicaManager:
             workers=self._workers,
         )
         self._partitions[topic_partition] = partition
-        self._topic_names[topic_id] = topic_partition.topic
+        self._offline.discard(topic_partition)
         return partition
 
-    def set_config(self, topic: str, config: TopicConfig) -> None:
+    def set_configs(self, configs: Mapping[str, TopicConfig]) -> None:
+        """Of topics, by their names."""
         for partition in self._partitions.values():
-            if partition.topic_partition.topic == topic:
+            config = configs.get(partition.topic_partition.topic)
+            if config is not None:
                 partition.log.set_config(config)
                 partition.config_changed()
 
-    async def delete(self, topic_partition: TopicPartition) -> None:
-        """Stops serving the partition at once, then lets its files go."""
-        partition = self._partitions.pop(topic_partition, None)
-        if partition is not None:
-            self._topic_names.pop(partition.topic_id, None)
-            await partition.close()
-            await self._logs.delete(topic_partition)
+    async def delete(self, topic_id: TopicId, *topic_partitions: TopicPartition) -> None:
+        """Stops serving the partitions of a topic at once, then lets their files go."""
+        self._topic_names.pop(topic_id, None)
+        self._offline.difference_update(topic_partitions)
+        gone = [self._partitions.pop(each, None) for each in topic_partitions]
+        for partition in gone:
+            if partition is not None:
+                await partition.close()
+        await self._logs.delete(*topic_partitions)
 
     def topic_partitions(self) -> set[TopicPartition]:
         return {partition.topic_partition for partition in self._partitions.values()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ottla.coordination.image import (
     BrokerConfigChanged,
@@ -26,6 +26,7 @@ from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.live_config import LiveConfig
+from ottla.storage.errors import StorageFailure
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ class Changes:
     def start(self) -> None:
         """Leads what is there to lead, then follows."""
         for topic in self._image.topics.values():
-            self._lead(topic, [partition.partition for partition in topic.partitions])
+            numbers = [partition.partition for partition in topic.partitions]
+            self._lead(topic, numbers, is_new=False)
         self._image.on_change(self._queue.put_nowait)
         self._consumer = asyncio.get_running_loop().create_task(self._consume())
 
@@ -73,28 +75,30 @@ class Changes:
                 await self._apply(change)
             except KafkaError as error:
                 log.error("a change could not be applied: %s", error)
+            except Exception:  # A bug of ours must not keep all later changes from their turn.
+                log.exception("a change could not be applied: %s", change)
             finally:
                 self._queue.task_done()
 
     async def _apply(self, change: Change) -> None:
         match change:
             case TopicCreated(topic):
-                self._lead(topic, [partition.partition for partition in topic.partitions])
+                numbers = [partition.partition for partition in topic.partitions]
+                self._lead(topic, numbers, is_new=True)
                 self._groups.topics_changed([topic.name])
             case TopicChanged(topic, partitions):
-                self._lead(topic, partitions)
+                self._lead(topic, partitions, is_new=True)
                 self._groups.topics_changed([topic.name])
             case TopicDeleted(topic):
                 await self._delete(topic)
                 self._groups.topics_changed([topic.name])
             case TopicConfigChanged(name):
-                self._replicas.set_config(name, self._config.of_topic(self._image, name))
+                self._set_configs([name])
             case BrokerConfigChanged():
                 self._config.take_dynamic(self._image)
-                for name in self._image.topics:
-                    self._replicas.set_config(name, self._config.of_topic(self._image, name))
+                self._set_configs(self._image.topics)
 
-    def _lead(self, topic: TopicImage, partitions: Sequence[int]) -> None:
+    def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:
         config = self._config.of_topic(self._image, topic.name)
         if topic.name == CONSUMER_OFFSETS:
             self._groups.partition_count = len(topic.partitions)
@@ -102,22 +106,35 @@ class Changes:
             partition = topic.partitions[number]
             if partition.leader != self._broker_id:
                 continue
-            led = self._replicas.become_leader(
-                TopicPartition(topic.name, number),
-                topic.id,
-                config,
-                leader_epoch=partition.leader_epoch,
-                replicas=tuple(BrokerId(replica) for replica in partition.replicas),
-                isr=tuple(BrokerId(replica) for replica in partition.isr),
-            )
+            try:
+                led = self._replicas.become_leader(
+                    TopicPartition(topic.name, number),
+                    topic.id,
+                    config,
+                    leader_epoch=partition.leader_epoch,
+                    replicas=tuple(BrokerId(replica) for replica in partition.replicas),
+                    isr=tuple(BrokerId(replica) for replica in partition.isr),
+                    is_new=is_new,
+                )
+            except StorageFailure as error:
+                log.error("%s-%d is offline: %s", topic.name, number, error)
+                continue  # The others need not be.
             if topic.name == CONSUMER_OFFSETS:
                 self._groups.become_leader(led)
 
+    def _set_configs(self, topics: Iterable[str]) -> None:
+        self._replicas.set_configs(
+            {name: self._config.of_topic(self._image, name) for name in topics}
+        )
+
     async def _delete(self, topic: TopicImage) -> None:
-        for partition in topic.partitions:
-            if topic.name == CONSUMER_OFFSETS:
+        if topic.name == CONSUMER_OFFSETS:
+            for partition in topic.partitions:
                 self._groups.resign(partition.partition)
-            await self._replicas.delete(TopicPartition(topic.name, partition.partition))
+        await self._replicas.delete(
+            topic.id,
+            *(TopicPartition(topic.name, each.partition) for each in topic.partitions),
+        )
         if topic.name == CONSUMER_OFFSETS:
             self._groups.partition_count = 0
         else:

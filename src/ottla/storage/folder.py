@@ -49,6 +49,9 @@ class LogFolder:
         self.files = files
         self.failure: StorageFailure | None = None
         self.log_count = 0
+        self.is_loaded = False
+        """Whether the log manager knows all of its logs. Before that it must not write about them:
+        neither checkpoints nor that the stop was clean."""
         self.is_closed = False
         """After a clean stop: what was to be removed later is left for the next start."""
         self._queue = workers.ordered(f"log-dir {path}")
@@ -101,8 +104,9 @@ class LogFolder:
         return future
 
     async def drain(self) -> None:
-        """Waits for everything submitted so far, failed or not."""
-        while self._queued:
+        """Waits for everything submitted so far, failed or not. Not for what comes meanwhile: a
+        busy log dir always has something to do."""
+        if self._queued:
             await asyncio.wait(set(self._queued))
 
     def fail(self, error: OSError, doing: str) -> StorageFailure:

@@ -356,15 +356,25 @@ class Log:
                 self.log_start_offset,
             )
             try:
-                return await self.folder.workers.submit(search, view)
+                found = await self.folder.workers.submit(search, view)
+                self._check_not_deleted()  # Its files may have been those of another by then.
+                return found
             except FileNotFoundError as error:
+                self._check_not_deleted()
                 if view.closed == self._segments.closed:
                     raise self.folder.fail(error, f"searching {self.path}") from error
                 # Retention was quicker. Look at what is left.
             except OSError as error:
                 raise self.folder.fail(error, f"searching {self.path}") from error
             except CorruptFile as error:
+                self._check_not_deleted()
                 raise CorruptRecord(str(error)) from error
+
+    def _check_not_deleted(self) -> None:
+        if self.is_deleted:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} was deleted"
+            )
 
     def _committed_bytes(self) -> int:
         return self._segments.committed_bytes(self.log_end_offset, self._next_offset)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.config.broker import BrokerConfig
@@ -71,6 +72,8 @@ class LogManager:
         self._files = FileCache(disk)
         self._locks: list[Lock] = []
         self._timers: dict[str, Timer] = {}
+        self._checkpointed: dict[LogFolder, set[TopicPartition]] = {}
+        """What the checkpoints of the last run name."""
         self.logs: dict[TopicPartition, Log] = {}
         self.folders = [
             LogFolder(
@@ -130,15 +133,18 @@ class LogManager:
             try:
                 claim_folder(self._disk, folder.path, broker_id=broker_id, cluster_id=cluster_id)
                 await self._load_folder(folder, topic_configs)
+                folder.is_loaded = True
             except OSError as error:
                 self._forget_logs(folder)
                 folder.fail(error, "loading its logs")
         self._check_any_online()
+        await self._forget_in_checkpoints([f for f in self._online() if self._has_stale(f)])
         self._schedule_tasks()
 
     async def close(self, *, broker_epoch: int = -1) -> None:
         """A clean stop: everything is on the disk, and the next start need not look. Partitions
-        must have stopped appending."""
+        must have stopped appending. After a start that failed, of a folder that it did not get to
+        load nothing is known and nothing is said."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -154,7 +160,7 @@ class LogManager:
         self.checkpoint_log_start_offsets()
         for folder in self._online():
             await folder.drain()
-            if folder.failure is None:
+            if folder.failure is None and folder.is_loaded:
                 folder.submit(
                     write_clean_shutdown, self._disk, folder.path, broker_epoch=broker_epoch
                 )
@@ -193,6 +199,7 @@ class LogManager:
             loaded = await asyncio.gather(
                 *(self._workers.submit(loader.load) for loader in loaders)
             )
+        self._checkpointed[folder] = {*recovery_points, *start_offsets}
         for log in loaded:
             other = self.logs.get(log.topic_partition)
             if other is not None:
@@ -240,15 +247,26 @@ class LogManager:
         return self.logs.get(topic_partition)
 
     def create_log(
-        self, topic_partition: TopicPartition, topic_id: TopicId | None, config: TopicConfig
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId | None,
+        config: TopicConfig,
+        *,
+        is_new: bool = True,
     ) -> Log:
-        """In the log dir that has the fewest. Returns the one that is there already, if any."""
+        """In the log dir that has the fewest. Returns the one that is there already, if any. One
+        that is not new may lie in a log dir that is offline: then it is not made a second time."""
         log = self.logs.get(topic_partition)
         if log is not None:
             return log
         online = self._online()
         if not online:
             raise StorageFailure("every log dir is offline")
+        if not is_new and len(online) < len(self.folders):
+            offline = ", ".join(folder.path for folder in self.folders if folder.failure)
+            raise StorageFailure(
+                f"{topic_partition} may be in a log dir that is offline: {offline}"
+            )
         folder = min(online, key=lambda folder: folder.log_count)
         path = f"{folder.path}/{topic_partition}"
         try:
@@ -288,45 +306,51 @@ class LogManager:
             format_partition_metadata(topic_id),
         )
 
-    async def delete(self, topic_partition: TopicPartition) -> None:
-        """Takes the log away at once; its files follow after `file.delete.delay.ms`, so that
+    async def delete(self, *topic_partitions: TopicPartition) -> None:
+        """Takes the logs away at once; their files follow after `file.delete.delay.ms`, so that
         fetches that are being sent come to their end."""
-        log = self.logs.get(topic_partition)
-        target = await self._rename_away(topic_partition, FolderKind.DELETE)
-        if log is None or target is None:
-            return
-        folder = log.folder
+        for log, path in await self._rename_away(topic_partitions, FolderKind.DELETE):
+            remove = partial(self._remove_folder, log.folder, path)
+            self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
 
-        def remove() -> None:
-            if not folder.is_closed:
-                folder.submit(self._disk.remove_folder, target)
+    def _remove_folder(self, folder: LogFolder, path: str) -> None:
+        if not folder.is_closed:
+            folder.submit(self._disk.remove_folder, path)
 
-        self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
-
-    async def set_aside(self, topic_partition: TopicPartition) -> None:
-        """For a log that belongs to no topic: it is served no more, and its files are kept for
+    async def set_aside(self, *topic_partitions: TopicPartition) -> None:
+        """For logs that belong to no topic: they are served no more, and their files are kept for
         whoever knows what they are."""
-        await self._rename_away(topic_partition, FolderKind.STRAY)
+        await self._rename_away(topic_partitions, FolderKind.STRAY)
 
-    async def _rename_away(self, topic_partition: TopicPartition, kind: FolderKind) -> str | None:
-        """Where it is now; None when there was none, or its log dir is offline."""
-        log = self._forget(topic_partition)
-        if log is None:
-            return None
-        folder = log.folder
-        log.is_deleted = True
-        await folder.drain()
-        if folder.failure is not None:
-            return None
-        target = f"{folder.path}/{suffixed_folder_name(topic_partition, kind, self._rng)}"
-        for segment in log.segments:
-            segment.forget_files()
-        try:
-            self._disk.rename(log.path, target)
-        except OSError as error:
-            raise folder.fail(error, f"renaming {log.path}") from error
-        folder.submit(self._disk.sync_folder, folder.path)
-        return target
+    async def _rename_away(
+        self, topic_partitions: Iterable[TopicPartition], kind: FolderKind
+    ) -> list[tuple[Log, str]]:
+        """The logs, and where they are now. Those in a log dir that is offline stay there."""
+        gone = [log for each in topic_partitions if (log := self._forget(each)) is not None]
+        for log in gone:
+            log.is_deleted = True
+        folders = list(dict.fromkeys(log.folder for log in gone))
+        for folder in folders:
+            await folder.drain()
+        renamed: list[tuple[Log, str]] = []
+        for log in gone:
+            folder = log.folder
+            if folder.failure is not None:
+                continue
+            target = f"{folder.path}/{suffixed_folder_name(log.topic_partition, kind, self._rng)}"
+            for segment in log.segments:
+                segment.forget_files()
+            try:
+                self._disk.rename(log.path, target)
+            except OSError as error:
+                folder.fail(error, f"renaming {log.path}")
+                continue
+            renamed.append((log, target))
+        for folder in folders:
+            if folder.failure is None:
+                folder.submit(self._disk.sync_folder, folder.path)
+        await self._forget_in_checkpoints(folders)
+        return renamed
 
     def _adopt(self, log: Log) -> None:
         self.logs[log.topic_partition] = log
@@ -352,6 +376,22 @@ class LogManager:
         return [folder for folder in self.folders if folder.failure is None]
 
     # Checkpoints
+
+    def _has_stale(self, folder: LogFolder) -> bool:
+        """Whether its checkpoints name a log that is not there."""
+        return any(
+            (log := self.logs.get(each)) is None or log.folder is not folder
+            for each in self._checkpointed.get(folder, ())
+        )
+
+    async def _forget_in_checkpoints(self, folders: Sequence[LogFolder]) -> None:
+        """Logs that are not there any more. Before another of the same name can be made: if that
+        were taken for as old as the one before, it would be dropped as lost after a crash."""
+        if folders:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            for folder in folders:
+                await folder.drain()
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(
@@ -382,6 +422,8 @@ class LogManager:
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on."""
         for folder in self._online():
+            if not folder.is_loaded:
+                continue
             own = {
                 topic_partition: offset
                 for topic_partition, offset in offsets.items()
@@ -399,6 +441,8 @@ class LogManager:
                     apply_retention(log, now_ms=now_ms, high_watermark=self._high_watermark_of(log))
                 except StorageFailure as error:
                     logger.error("%s", error)
+                except OSError as error:
+                    log.folder.fail(error, f"looking for what {log.path} need not keep")
 
     def flush_old(self) -> None:
         now_ms = self._clock.now_ms()

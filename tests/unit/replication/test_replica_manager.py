@@ -16,7 +16,11 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def lead(
-    replicas: ReplicaManager, topic_partition: TopicPartition, config: TopicConfig | None = None
+    replicas: ReplicaManager,
+    topic_partition: TopicPartition,
+    config: TopicConfig | None = None,
+    *,
+    is_new: bool = True,
 ) -> Partition:
     return replicas.become_leader(
         topic_partition,
@@ -25,6 +29,7 @@ def lead(
         leader_epoch=0,
         replicas=ONLY,
         isr=ONLY,
+        is_new=is_new,
     )
 
 
@@ -83,7 +88,7 @@ def test_settings_reach_all_partitions_of_the_topic_and_no_other() -> None:
         replicas = broker.machine.broker.replicas
         partitions = [lead(replicas, T0), lead(replicas, T1)]
         other = lead(replicas, TopicPartition("other", 0))
-        replicas.set_config("t", TopicConfig(max_message_bytes=5))
+        replicas.set_configs({"t": TopicConfig(max_message_bytes=5)})
         for partition in partitions:
             with pytest.raises(KafkaError) as caught:
                 append(partition, b"v")
@@ -99,11 +104,11 @@ def test_a_deleted_partition_is_gone_with_its_files() -> None:
         replicas = broker.machine.broker.replicas
         lead(replicas, T0)
         assert broker.machine.disk.exists("/data/t-0")
-        await replicas.delete(T0)
+        await replicas.delete(TOPIC_ID, T0)
         assert replicas.topic_partitions() == set()
         assert replicas.topic_name(TOPIC_ID) is None
         assert not broker.machine.disk.exists("/data/t-0")
-        await replicas.delete(T0)  # What is not there is deleted already.
+        await replicas.delete(TOPIC_ID, T0)  # What is not there is deleted already.
 
     with_broker(test)
 
@@ -122,6 +127,27 @@ def test_a_failed_disk_takes_only_its_own_partitions() -> None:
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert replicas.partition("t", 1) is fine
         assert replicas.high_watermarks() == {T1: 1}
+
+    with_broker(test, log_dirs="/one,/two")
+
+
+def test_a_partition_whose_log_cannot_be_opened_is_offline_until_it_is_deleted() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        broker.machine.broker.logs.folders[0].fail(OSError("gone"), "testing")
+        with pytest.raises(KafkaError):
+            lead(replicas, T0, is_new=False)
+        for find in (lambda: replicas.partition("t", 0), lambda: lead_by_id(replicas)):
+            with pytest.raises(KafkaError) as caught:
+                find()
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        await replicas.delete(TOPIC_ID, T0)
+        with pytest.raises(KafkaError) as caught:
+            replicas.partition("t", 0)
+        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def lead_by_id(replicas: ReplicaManager) -> Partition:
+        return replicas.partition_by_id(TOPIC_ID, 0)
 
     with_broker(test, log_dirs="/one,/two")
 

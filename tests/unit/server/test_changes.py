@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ottla.kernel.errors import ErrorCode
+from ottla.testing.disk import Fault
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -93,3 +96,28 @@ def test_offsets_of_a_topic_are_deleted_with_it() -> None:
             assert await committed(broker, f"g{number}") == {("other", 0): number}
 
     with_broker(test)
+
+
+def test_a_change_that_fails_keeps_no_other_from_its_turn(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.machine.broker.logs, "create_log", None)
+            await asyncio.wait_for(broker.create_topic("first"), 10)
+        await broker.create_topic("second")
+        assert (await broker.produce("second", b"v")).error_code == ErrorCode.NONE
+
+    with_broker(test)
+    assert "first" in caplog.text
+
+
+def test_a_partition_that_cannot_be_made_takes_no_other_with_it() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        broker.machine.disk.fail(Fault("make_folders", "/one/t-", count=1))
+        await broker.create_topic("t", 4)
+        answers = [await broker.produce("t", b"v", partition=number) for number in range(4)]
+        codes = [answer.error_code for answer in answers]
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0, 0]
+
+    with_broker(test, log_dirs="/one,/two")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 
 import pytest
@@ -9,6 +10,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id
 from ottla.storage.errors import BrokerStartRefused, StorageFailure
 from ottla.testing.disk import Fault
+from ottla.testing.workers import SimulatedWorkers
 from tests.unit.storage.support import PARTITION, Machine, offsets_in
 
 OTHER = TopicPartition("other", 3)
@@ -68,10 +70,33 @@ def test_a_clean_stop_survives_a_power_cut_at_once() -> None:
 
 def test_a_second_broker_on_the_same_folder_is_refused() -> None:
     machine = Machine()
+    names = machine.names("/data")
+    second = machine.new_manager()
     with pytest.raises(BrokerStartRefused, match="in use by another broker"):
-        machine.new_manager().lock()
+        second.lock()
+    machine.run(second.close())
+    assert machine.names("/data") == names
     machine.stop()
     machine.start()
+
+
+def test_only_what_was_loaded_is_marked_as_cleanly_stopped() -> None:
+    """A start that gave up early knows nothing of the logs: were they marked, or their checkpoints
+    written, the next start would believe what the crash had left."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=3)
+    log.advance_log_start_offset(2)
+    machine.restart()
+    machine.append(machine.log(), count=2)
+    machine.disk.kill()
+    machine.disk.open("/data/t-0/00000000000000000000.log").write_at(10_000, (b"torn",))
+    gave_up = machine.new_manager()
+    gave_up.lock()
+    machine.run(gave_up.close())
+    machine.start()
+    assert (machine.log().log_start_offset, machine.log().log_end_offset) == (2, 5)
+    assert machine.disk.size("/data/t-0/00000000000000000000.log") == machine.log().size_bytes
 
 
 def test_a_log_is_made_once() -> None:
@@ -118,6 +143,12 @@ def test_a_disk_that_fails_at_start_is_left_out() -> None:
     machine.start()
     assert machine.failed == [("/a", [])]
     assert list(machine.manager.logs) == [TopicPartition("t", 1)]
+    # It may have the log that is missed. Made anew, and empty, it would be there twice later.
+    with pytest.raises(StorageFailure, match="/a"):
+        machine.manager.create_log(TopicPartition("t", 0), None, machine.config, is_new=False)
+    assert not machine.disk.exists("/b/t-0")
+    machine.manager.create_log(TopicPartition("t", 2), None, machine.config, is_new=True)
+    assert machine.disk.exists("/b/t-2")
 
 
 def test_no_disk_at_all_is_refused() -> None:
@@ -163,6 +194,81 @@ def test_a_deleted_log_is_gone_at_once_and_removed_later() -> None:
     machine.append(again)
     machine.wait(61)
     assert [name for name in machine.names("/data") if name.startswith("t-0")] == ["t-0"]
+    assert not machine.failed
+
+
+@pytest.mark.parametrize("crash_when", ["before the deletion", "after it", "both"])
+def test_a_log_of_a_name_that_was_there_before_is_not_taken_for_that(crash_when: str) -> None:
+    """Its checkpoints are not: a start offset of the old log would drop all of the new one."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=500)
+    log.advance_log_start_offset(400)
+    machine.restart()
+    machine.run(machine.manager.delete(PARTITION))
+    if crash_when != "after it":
+        machine.restart(clean=False)
+    machine.append(machine.log(), count=100)
+    if crash_when != "before the deletion":
+        machine.restart(clean=False)
+    assert offsets_in(machine.log()) == list(range(100))
+    assert b"t 0" not in machine.disk.read_file("/data/log-start-offset-checkpoint")
+    assert b"t 0 500" not in machine.disk.read_file("/data/recovery-point-offset-checkpoint")
+
+
+def test_a_folder_that_went_while_the_broker_was_down_leaves_no_checkpoint() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=500)
+    log.advance_log_start_offset(400)
+    machine.stop()
+    machine.disk.remove_folder("/data/t-0")
+    machine.start()
+    machine.append(machine.log(), count=100)
+    machine.restart(clean=False)
+    assert offsets_in(machine.log()) == list(range(100))
+
+
+def test_deletion_does_not_wait_for_what_others_do_meanwhile() -> None:
+    """A log that is flushed all the time keeps the queue of the log dir from ever being empty."""
+    machine = Machine()
+    other = machine.log(OTHER)
+    machine.append(other)
+    machine.log()
+
+    async def delete() -> None:
+        deletion = asyncio.ensure_future(machine.manager.delete(PARTITION))
+        for _ in range(10_000):
+            if deletion.done():
+                return
+            other.flush()
+            await asyncio.sleep(0.0001)
+        raise AssertionError("the deletion waits for ever")
+
+    machine.run(delete())
+
+
+def test_looking_for_a_timestamp_while_the_log_is_deleted_is_no_failure_of_the_disk() -> None:
+    machine = Machine(TopicConfig(segment_bytes=150))
+    log = machine.log()
+    for timestamp in range(6):
+        machine.append(log, timestamp=timestamp)
+    machine.wait()
+
+    async def search() -> None:
+        log.folder.workers = SimulatedWorkers(machine.loop, machine.rng, delay_s_max=100)
+        searches = [
+            asyncio.ensure_future(log.offset_for_timestamp(1)),
+            asyncio.ensure_future(log.offset_of_max_timestamp()),
+        ]
+        await asyncio.sleep(0)
+        await machine.manager.delete(PARTITION)
+        for each in searches:
+            with pytest.raises(KafkaError) as caught:
+                await each
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    machine.run(search())
     assert not machine.failed
 
 
@@ -221,6 +327,20 @@ def test_damaged_checkpoints_are_done_without() -> None:
     machine.start()
     assert machine.log().log_end_offset == 3
     assert machine.manager.read_high_watermarks() == {}
+
+
+def test_retention_goes_on_past_a_log_that_cannot_be_read() -> None:
+    machine = Machine(TopicConfig(retention_ms=1000, segment_bytes=150), log_dirs="/a,/b")
+    logs = [machine.log(TopicPartition("t", number)) for number in range(2)]
+    for log in logs:
+        for _ in range(4):
+            machine.append(log)
+    machine.restart()
+    machine.wait(10)
+    machine.disk.fail(Fault("open", "/a/t-0/00000000000000000000.timeindex"))
+    machine.manager.apply_retention()
+    assert machine.failed == [("/a", ["t-0"])]
+    assert machine.log(TopicPartition("t", 1)).log_start_offset == 4
 
 
 def test_periodic_work() -> None:
