@@ -9,7 +9,7 @@ import pytest
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.transport import Transport
 from ottla.server.dispatch import Dispatcher, Reply
-from ottla.server.server import PACE_S, OTHER_FRAME_BYTES_MAX, Server
+from ottla.server.server import OTHER_FRAME_BYTES_MAX, PACE_S, Server
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedNetwork
 from tests.support.receiver import NotingReceiver
