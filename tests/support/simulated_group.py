@@ -175,10 +175,18 @@ class Member:
 
 
 class _Held:
-    """Workers that never come to it."""
+    """Workers that come to it when they are let go, and then find nothing."""
 
-    def submit(self, *_: Any) -> asyncio.Future[Any]:
-        return asyncio.get_running_loop().create_future()
+    def __init__(self) -> None:
+        self._futures: list[asyncio.Future[bytes]] = []
+
+    def submit(self, *_: Any) -> asyncio.Future[bytes]:
+        self._futures.append(asyncio.get_running_loop().create_future())
+        return self._futures[-1]
+
+    def let_go(self) -> None:
+        for future in self._futures:
+            future.set_result(b"")
 
 
 @contextmanager
@@ -192,10 +200,12 @@ def loading(broker: SimulatedBroker, group_id: str) -> Iterator[None]:
     )
     assert partition.log.log_end_offset > 0, "nothing to load"
     workers = partition.log.folder.workers
-    partition.log.folder.workers = _Held()  # type: ignore[assignment]
+    held = _Held()
+    partition.log.folder.workers = held  # type: ignore[assignment]
     groups.become_leader(partition)
     try:
         yield
     finally:
         partition.log.folder.workers = workers
         groups.become_leader(partition)
+        held.let_go()

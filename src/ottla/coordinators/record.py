@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.kernel.transport import Part
-from ottla.wire.codec import MalformedMessage, codec
+from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.schema import Message
 
 _VERSION = struct.Struct(">h")
@@ -47,7 +47,7 @@ def decode_record(
     known = types.get(type_id)
     if known is None:
         return None
-    decoded_key, _ = codec(known.key, 0).decode(key, _VERSION.size)
+    decoded_key, _ = decoder(known.key, 0)(key, _VERSION.size)
     if value is None:
         return CoordinatorRecord(decoded_key, None)
     if len(value) < _VERSION.size:
@@ -55,11 +55,11 @@ def decode_record(
     (version,) = _VERSION.unpack_from(value)
     if version not in known.value.VERSIONS:
         raise MalformedMessage(f"{known.value.__name__} has no version {version}")
-    decoded_value, _ = codec(known.value, version).decode(value, _VERSION.size)
+    decoded_value, _ = decoder(known.value, version)(value, _VERSION.size)
     return CoordinatorRecord(decoded_key, decoded_value, version)
 
 
 def _encode(message: Message, prefix: int, version: int) -> bytes:
     parts: list[Part] = [_VERSION.pack(prefix)]
-    codec(type(message), version).encode(message, parts)
+    encoder(type(message), version)(message, parts)
     return b"".join(part for part in parts if isinstance(part, bytes))

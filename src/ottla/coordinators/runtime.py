@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -29,6 +30,8 @@ class Runtime(Generic[S]):
         self._clock = clock
         self._shards: dict[int, Shard[S]] = {}
         self._loading: set[asyncio.Task[None]] = set()
+        # One after another: slices of many shards would add up before the loop serves anyone.
+        self._load_turn = asyncio.Lock()
         self.partition_count = 0
 
     def partition_of(self, key: str) -> int:
@@ -52,7 +55,11 @@ class Runtime(Generic[S]):
 
     async def _load(self, shard: Shard[S]) -> None:
         try:
-            await shard.load()
+            async with self._load_turn:
+                await shard.load()
+                # What was loaded stays: looking through a million offsets for garbage would stall
+                # the loop for a tenth of a second, again and again.
+                gc.freeze()
         except KafkaError as error:
             logger.error("%s cannot be loaded: %s", shard.partition.topic_partition, error)
 

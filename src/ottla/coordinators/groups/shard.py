@@ -54,6 +54,9 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 NOT_FOUND_IS_TOLD_SINCE = {"offset_commit": 9, "describe": 6}
 
 _EXPIRY_TIMER = "expire offsets"
+_EXPIRY_SLICE = 1000
+"""So many offsets are looked at before others get their turn: a millisecond or less."""
+_EXPIRY_PAUSE_MS = 10
 
 
 class GroupShard:
@@ -264,23 +267,37 @@ class GroupShard:
 
     # -- time -------------------------------------------------------------------------------
 
-    def _expire(self) -> Result[None]:
-        """Of every group what has outlived its retention; a group that has neither members nor
-        offsets then is gone as well."""
+    def _begin_expiry(self) -> Result[None]:
+        return self._expire(list(dict.fromkeys([*self.offsets.group_ids(), *self._context.groups])))
+
+    def _expire(self, group_ids: list[str]) -> Result[None]:
+        """Of these groups what has outlived its retention; a group that has neither members nor
+        offsets then is gone as well. In slices: nobody should wait for a million offsets."""
         now_ms = self._context.now_ms()
         records: list[CoordinatorRecord] = []
-        for group_id in dict.fromkeys([*self.offsets.group_ids(), *self._context.groups]):
+        seen_count = 0
+        while group_ids and seen_count < _EXPIRY_SLICE:
+            group_id = group_ids.pop()
+            seen_count += 1 + sum(map(len, self.offsets.topics(group_id).values()))
             expired, is_all = self.offsets.expire(group_id, now_ms)
             records += expired
             group = self._context.groups.get(group_id)
             if is_all and (group is None or group.is_empty):
                 records += self._tombstones(group_id, group)
-        self._schedule_expiry()
+        if group_ids:
+            self._context.timers.schedule(
+                _EXPIRY_TIMER, _EXPIRY_PAUSE_MS, lambda: self._expire(group_ids)
+            )
+        else:
+            self._schedule_expiry()
         return Result(None, records)
 
     def _schedule_expiry(self) -> None:
+        """A little earlier at random: the shards of a broker begin together, and should not come
+        to this together."""
         interval_ms = self._context.config().offsets_retention_check_interval_ms
-        self._context.timers.schedule(_EXPIRY_TIMER, interval_ms, self._expire)
+        early_ms = self._context.rng.randrange(interval_ms // 10 + 1)
+        self._context.timers.schedule(_EXPIRY_TIMER, interval_ms - early_ms, self._begin_expiry)
 
     # -- what the runtime calls -------------------------------------------------------------
 

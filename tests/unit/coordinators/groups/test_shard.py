@@ -215,3 +215,19 @@ def test_large_metadata_refuses_its_partition_only() -> None:
         assert await commit(broker, "g", {"t": {0: 1}}, metadata="x" * 4096) == [ErrorCode.NONE]
 
     with_broker(test)
+
+
+def test_many_groups_expire_too() -> None:
+    """They are looked at in slices."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 300)
+        await find_coordinator(broker, "g")
+        names = [f"g{number}" for number in range(10)]
+        for group_id in names:
+            await commit(broker, group_id, {"t": dict.fromkeys(range(300), 1)})
+        await asyncio.sleep(RETENTION_S + 2 * CHECK_S)
+        for group_id in names:
+            assert await committed(broker, group_id) == {}
+
+    with_broker(test, offsets_topic_num_partitions="1", **EXPIRY)
