@@ -360,12 +360,12 @@ def of_t(*partitions: int) -> Partitions:
 
 
 def two_members(coordinator: ConsumerCoordinator) -> None:
-    """`a` has 0 and 1, `b` has 2 and 3 of `t`; both in epoch 2."""
+    """`a` has 0 and 1, `b` has 2 and 3 of `t`; both in epoch 3."""
     coordinator.join("a", "t")
     coordinator.join("b", "t")
-    coordinator.heartbeat("a", 1)
-    coordinator.heartbeat("a", 1, owned=of_t(0, 1))
-    coordinator.heartbeat("b", 2)
+    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 2, owned=of_t(0, 1))
+    coordinator.heartbeat("b", 3)
     assert coordinator.group.state_name == "Stable"
     assert (coordinator.assigned("a"), coordinator.assigned("b")) == (of_t(0, 1), of_t(2, 3))
 

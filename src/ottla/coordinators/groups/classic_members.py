@@ -97,8 +97,11 @@ class ClassicMembers:
         )
         member = _with_request(before, request, client, subscription)
         staying = group.members_with(member)
-        if not before.uses_classic_protocol and may_downgrade(
-            group, staying, self._context.config()
+        replaced = group.static_member(request.group_instance_id)
+        if (
+            replaced is not None
+            and not replaced.uses_classic_protocol
+            and may_downgrade(group, staying, self._context.config())
         ):
             records += downgrade(group, staying, self._context)
             return Result(_joined(member, group.group_epoch), records)

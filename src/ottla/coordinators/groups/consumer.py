@@ -26,6 +26,7 @@ from ottla.coordinators.groups.consumer_member import (
     LEAVE_STATIC_EPOCH,
     Assignment,
     ConsumerMember,
+    EpochAssignment,
     MemberState,
     without_epochs,
 )
@@ -180,7 +181,8 @@ class ConsumerProtocol:
             client_host=member.client_host,
             subscribed_topic_names=sorted(member.subscribed_topic_names),
             subscribed_topic_regex=member.subscribed_topic_regex,
-            assignment=self._named(without_epochs(member.assigned)),
+            # What it has not given up yet it still has.
+            assignment=self._named(_joined(member.assigned, member.pending_revocation)),
             target_assignment=self._named(group.target_of(member)),
             member_type=0 if member.uses_classic_protocol else 1,
         )
@@ -333,6 +335,14 @@ def _answered(assignment: Assignment) -> AssignmentAnswer:
             for topic_id, partitions in assignment.items()
         ]
     )
+
+
+def _joined(*assignments: EpochAssignment) -> Assignment:
+    joined: dict[TopicId, frozenset[int]] = {}
+    for assignment in assignments:
+        for topic_id, partitions in assignment.items():
+            joined[topic_id] = joined.get(topic_id, frozenset()).union(partitions)
+    return joined
 
 
 def _take_all(name: str, topic_id: TopicId, partition: int) -> None:

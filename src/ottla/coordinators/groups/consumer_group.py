@@ -28,6 +28,9 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.consumer_protocol import PROTOCOL_TYPE
 
+INITIAL_EPOCH = 1
+"""Before anything is assigned. Not 0: a member that is told 0 would join for ever."""
+
 
 class ConsumerGroupState(StrEnum):
     EMPTY = "Empty"
@@ -42,9 +45,9 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.group_epoch = 0
+        self.group_epoch = INITIAL_EPOCH
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = INITIAL_EPOCH
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static_member_ids: dict[str, str] = {}

@@ -6,7 +6,7 @@ before the member, the target assignment before the group.
 
 from __future__ import annotations
 
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
+from ottla.coordinators.groups.consumer_group import INITIAL_EPOCH, ConsumerGroup
 from ottla.coordinators.groups.consumer_member import ConsumerMember
 from ottla.coordinators.groups.context import GroupContext
 from ottla.coordinators.groups.records import (
@@ -107,7 +107,7 @@ class ConsumerReplay:
             return
         there = self._there(key.group_id)
         if there is not None:
-            there.assignment_epoch = there.assignment_timestamp_ms = 0
+            there.assignment_epoch, there.assignment_timestamp_ms = INITIAL_EPOCH, 0
 
     def replay_target(
         self,

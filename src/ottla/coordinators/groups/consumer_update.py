@@ -140,8 +140,6 @@ class ConsumerUpdate:
 
     def _advance_group(self, member: ConsumerMember, has_changed: bool) -> None:
         group = self._group
-        # A new group must leave epoch 0, or its first member would be told to join anew for ever.
-        has_changed |= group.group_epoch == 0
         if not has_changed and group.is_metadata_checked():
             return
         members = group.members_with(member).values()

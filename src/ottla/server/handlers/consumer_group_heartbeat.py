@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.group_requests import check_group_id, client_of
+from ottla.server.group_requests import client_of
 from ottla.server.services import Services
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -21,7 +21,6 @@ async def handle(
 ) -> ConsumerGroupHeartbeatResponse:
     client = client_of(context)
     try:
-        check_group_id(request.group_id)
         return await services.groups.write(
             request.group_id, lambda shard: shard.consumer_heartbeat(request, client)
         )

@@ -18,14 +18,14 @@ from tests.support.consumer_groups import (
 @pytest.fixture
 def mixed() -> ConsumerCoordinator:
     """`new` speaks the consumer protocol and has 0 and 1 of `t`, `old` the classic one and has 2
-    and 3; both in epoch 2."""
+    and 3; both in epoch 3."""
     coordinator = ConsumerCoordinator()
     coordinator.join("new", "t")
     coordinator.classic_join("old", "t")
-    coordinator.heartbeat("new", 1)
-    coordinator.heartbeat("new", 1, owned=of_t(0, 1))
+    coordinator.heartbeat("new", 2)
+    coordinator.heartbeat("new", 2, owned=of_t(0, 1))
     coordinator.classic_join("old", "t")
-    synced = coordinator.classic_sync("old", 2)
+    synced = coordinator.classic_sync("old", 3)
     assert embedded(synced.assignment) == of_t(2, 3)
     assert coordinator.group.state_name == "Stable"
     return coordinator
@@ -36,11 +36,11 @@ def test_a_classic_member_joins_without_waiting_and_without_a_leader() -> None:
     coordinator.join("new", "t")
     joined = coordinator.classic_join("old", "t", protocols=["range", "cooperative-sticky"])
     assert joined.error_code == ErrorCode.NONE
-    assert (joined.member_id, joined.generation_id) == ("old", 2)
+    assert (joined.member_id, joined.generation_id) == ("old", 3)
     assert (joined.protocol_type, joined.protocol_name) == ("consumer", "range")
     assert (joined.leader, joined.members) == ("", [])
     # Nothing is free yet.
-    assert embedded(coordinator.classic_sync("old", 2, protocol_name="range").assignment) == set()
+    assert embedded(coordinator.classic_sync("old", 3, protocol_name="range").assignment) == set()
     assert coordinator.describe().members[1].member_type == 0
 
 
@@ -48,33 +48,33 @@ def test_it_hears_by_its_heartbeat_when_its_partitions_are_free() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("new", "t")
     coordinator.classic_join("old", "t")
-    coordinator.classic_sync("old", 2)
-    assert coordinator.classic_heartbeat("old", 2) == ErrorCode.NONE
-    coordinator.heartbeat("new", 1)
-    coordinator.heartbeat("new", 1, owned=of_t(0, 1))
-    assert coordinator.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert coordinator.classic_join("old", "t").generation_id == 2
-    assert embedded(coordinator.classic_sync("old", 2).assignment) == of_t(2, 3)
-    assert coordinator.classic_heartbeat("old", 2) == ErrorCode.NONE
+    coordinator.classic_sync("old", 3)
+    assert coordinator.classic_heartbeat("old", 3) == ErrorCode.NONE
+    coordinator.heartbeat("new", 2)
+    coordinator.heartbeat("new", 2, owned=of_t(0, 1))
+    assert coordinator.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert coordinator.classic_join("old", "t").generation_id == 3
+    assert embedded(coordinator.classic_sync("old", 3).assignment) == of_t(2, 3)
+    assert coordinator.classic_heartbeat("old", 3) == ErrorCode.NONE
 
 
 def test_it_gives_up_partitions_in_two_rounds(mixed: ConsumerCoordinator) -> None:
     mixed.join("third", "t")
-    assert mixed.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert mixed.classic_join("old", "t", owned=of_t(2, 3)).generation_id == 2
-    kept = embedded(mixed.classic_sync("old", 2).assignment)
+    assert mixed.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert mixed.classic_join("old", "t", owned=of_t(2, 3)).generation_id == 3
+    kept = embedded(mixed.classic_sync("old", 3).assignment)
     assert len(kept) == 1
-    assert mixed.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert mixed.classic_join("old", "t", owned=kept).generation_id == 3
-    assert embedded(mixed.classic_sync("old", 3).assignment) == kept
-    mixed.heartbeat("third", 3)
+    assert mixed.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert mixed.classic_join("old", "t", owned=kept).generation_id == 4
+    assert embedded(mixed.classic_sync("old", 4).assignment) == kept
+    mixed.heartbeat("third", 4)
     assert mixed.assigned("third") == of_t(2, 3) - kept
 
 
 def test_an_eager_member_gives_up_all_before_it_joins(mixed: ConsumerCoordinator) -> None:
     mixed.join("third", "t")
-    assert mixed.classic_join("old", "t", owned=set()).generation_id == 3
-    assert len(embedded(mixed.classic_sync("old", 3).assignment)) == 1
+    assert mixed.classic_join("old", "t", owned=set()).generation_id == 4
+    assert len(embedded(mixed.classic_sync("old", 4).assignment)) == 1
 
 
 def test_a_dynamic_member_needs_an_id() -> None:
@@ -118,31 +118,31 @@ def test_a_full_group_takes_nobody_else() -> None:
 
 def test_requests_of_the_other_protocol_are_refused(mixed: ConsumerCoordinator) -> None:
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
-    assert mixed.error(mixed.classic_heartbeat, "new", 2) == unknown
-    assert mixed.error(mixed.classic_sync, "new", 2) == unknown
-    assert mixed.error(mixed.classic_heartbeat, "nobody", 2) == unknown
+    assert mixed.error(mixed.classic_heartbeat, "new", 3) == unknown
+    assert mixed.error(mixed.classic_sync, "new", 3) == unknown
+    assert mixed.error(mixed.classic_heartbeat, "nobody", 3) == unknown
 
 
 def test_the_generation_is_checked(mixed: ConsumerCoordinator) -> None:
     illegal = ErrorCode.ILLEGAL_GENERATION
-    assert mixed.error(mixed.classic_heartbeat, "old", 1) == illegal
-    assert mixed.error(mixed.classic_sync, "old", 3) == illegal
+    assert mixed.error(mixed.classic_heartbeat, "old", 2) == illegal
+    assert mixed.error(mixed.classic_sync, "old", 4) == illegal
     with pytest.raises(KafkaError) as raised:
-        mixed.protocol.check_commit(mixed.group, "old", 3, None, 8)
+        mixed.protocol.check_commit(mixed.group, "old", 4, None, 8)
     assert raised.value.code is illegal
-    mixed.protocol.check_commit(mixed.group, "old", 2, None, 8)
+    mixed.protocol.check_commit(mixed.group, "old", 3, None, 8)
 
 
 def test_the_protocol_is_checked_when_it_syncs(mixed: ConsumerCoordinator) -> None:
     inconsistent = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert mixed.error(mixed.classic_sync, "old", 2, protocol_name="range") == inconsistent
-    assert mixed.error(mixed.classic_sync, "old", 2, protocol_type="connect") == inconsistent
-    assert mixed.error(mixed.classic_sync, "old", 2, protocol_name=None) == ErrorCode.NONE
+    assert mixed.error(mixed.classic_sync, "old", 3, protocol_name="range") == inconsistent
+    assert mixed.error(mixed.classic_sync, "old", 3, protocol_type="connect") == inconsistent
+    assert mixed.error(mixed.classic_sync, "old", 3, protocol_name=None) == ErrorCode.NONE
 
 
 def test_a_sync_from_before_a_change_is_sent_back_to_join(mixed: ConsumerCoordinator) -> None:
     mixed.join("third", "t")
-    assert mixed.error(mixed.classic_sync, "old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert mixed.error(mixed.classic_sync, "old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 # -- time -----------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def pass_time(coordinator: ConsumerCoordinator, by_ms: int) -> None:
 
 def test_its_session_is_its_own(mixed: ConsumerCoordinator) -> None:
     mixed.timers.advance(CLASSIC_SESSION_MS - 1)
-    mixed.classic_heartbeat("old", 2)
+    mixed.classic_heartbeat("old", 3)
     mixed.timers.advance(CLASSIC_SESSION_MS - 1)
     assert "old" in mixed.group.members
     mixed.timers.advance(1)
@@ -174,8 +174,8 @@ def test_its_session_is_its_own_after_loading(mixed: ConsumerCoordinator) -> Non
 
 
 def test_who_is_to_join_and_does_not_is_put_out(mixed: ConsumerCoordinator) -> None:
-    mixed.heartbeat("new", 2, subscribed_topic_names=["t", "u"])
-    assert mixed.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    mixed.heartbeat("new", 3, subscribed_topic_names=["t", "u"])
+    assert mixed.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
     pass_time(mixed, REBALANCE_MS - 5_000)
     assert "old" in mixed.group.members
     pass_time(mixed, 5_000)
@@ -201,7 +201,7 @@ def test_a_static_classic_member_takes_the_place_of_one_of_the_other_protocol() 
     assert replaced.error_code == ErrorCode.NONE
     assert set(coordinator.group.members) == {"stays", replaced.member_id}
     assert coordinator.group.static_member_ids == {"i": replaced.member_id}
-    fenced = coordinator.error(coordinator.heartbeat, "new", 2, instance_id="i")
+    fenced = coordinator.error(coordinator.heartbeat, "new", 3, instance_id="i")
     assert fenced == ErrorCode.FENCED_INSTANCE_ID
 
 

@@ -28,7 +28,7 @@ from tests.support.consumer_groups import (
 def test_the_first_member_gets_everything_at_once() -> None:
     coordinator = ConsumerCoordinator()
     response = coordinator.join("a", "t")
-    assert (response.member_id, response.member_epoch) == ("a", 1)
+    assert (response.member_id, response.member_epoch) == ("a", 2)
     assert response.heartbeat_interval_ms == 5000
     assert response.assignment is not None
     assert coordinator.named(response.assignment.topic_partitions) == of_t(0, 1, 2, 3)
@@ -53,8 +53,8 @@ def test_joining_writes_what_kafka_would_write() -> None:
     assert isinstance(target, ConsumerGroupTargetAssignmentMetadataValue)
     assert target.assignment_timestamp == coordinator.timers.now_ms()
     assert isinstance(current, ConsumerGroupCurrentMemberAssignmentValue)
-    assert (current.member_epoch, current.previous_member_epoch) == (1, 0)
-    assert current.assigned_partitions[0].assignment_epochs == [1, 1, 1, 1]
+    assert (current.member_epoch, current.previous_member_epoch) == (2, 0)
+    assert current.assigned_partitions[0].assignment_epochs == [2, 2, 2, 2]
 
 
 def test_a_client_of_version_0_is_given_an_id() -> None:
@@ -76,19 +76,19 @@ def test_a_full_group_takes_nobody_else() -> None:
 
 def test_only_a_joining_member_makes_a_group() -> None:
     coordinator = ConsumerCoordinator()
-    assert coordinator.error(coordinator.heartbeat, "a", 1) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert coordinator.error(coordinator.heartbeat, "a", 2) == ErrorCode.GROUP_ID_NOT_FOUND
     assert coordinator.error(coordinator.leave, "a") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_member_may_subscribe_to_what_does_not_exist_yet() -> None:
     coordinator = ConsumerCoordinator(topics={})
     joined = coordinator.join("a", "later")
-    assert joined.member_epoch == 1
+    assert joined.member_epoch == 2
     assert joined.assignment is not None
     assert joined.assignment.topic_partitions == []
     coordinator.change_topics({"later": 2})
-    response = coordinator.heartbeat("a", 1)
-    assert response.member_epoch == 2
+    response = coordinator.heartbeat("a", 2)
+    assert response.member_epoch == 3
     assert coordinator.assigned("a") == {("later", 0), ("later", 1)}
 
 
@@ -105,31 +105,31 @@ def test_a_member_may_subscribe_to_nothing() -> None:
 def test_who_is_no_member_is_told_so() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t")
-    assert coordinator.error(coordinator.heartbeat, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert coordinator.error(coordinator.heartbeat, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_newer_epoch_than_ours_is_fenced() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t")
-    assert coordinator.error(coordinator.heartbeat, "a", 2) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert coordinator.error(coordinator.heartbeat, "a", 3) == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_the_epoch_before_is_taken_from_who_did_not_hear_the_answer() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
-    previous = coordinator.heartbeat("a", 1, owned=of_t(0))
-    assert previous.member_epoch == 2
+    previous = coordinator.heartbeat("a", 2, owned=of_t(0))
+    assert previous.member_epoch == 3
     fenced = ErrorCode.FENCED_MEMBER_EPOCH
-    assert coordinator.error(coordinator.heartbeat, "a", 1) == fenced
-    assert coordinator.error(coordinator.heartbeat, "a", 1, owned=of_t(0, 2)) == fenced
+    assert coordinator.error(coordinator.heartbeat, "a", 2) == fenced
+    assert coordinator.error(coordinator.heartbeat, "a", 2, owned=of_t(0, 2)) == fenced
 
 
 def test_an_epoch_long_past_is_fenced() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
     coordinator.change_topics({"t": 5})
-    coordinator.heartbeat("a", 2)
-    assert coordinator.error(coordinator.heartbeat, "a", 1, owned=set()) == (
+    coordinator.heartbeat("a", 3)
+    assert coordinator.error(coordinator.heartbeat, "a", 2, owned=set()) == (
         ErrorCode.FENCED_MEMBER_EPOCH
     )
 
@@ -138,7 +138,7 @@ def test_a_member_that_was_fenced_joins_again_under_its_id() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
     response = coordinator.join("a", "t")
-    assert response.member_epoch == 2
+    assert response.member_epoch == 3
     assert response.assignment is not None
     assert coordinator.named(response.assignment.topic_partitions) == of_t(0, 1)
 
@@ -147,8 +147,8 @@ def test_a_heartbeat_that_changes_nothing_writes_and_tells_nothing() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
     written = len(coordinator.log)
-    response = coordinator.heartbeat("a", 2, owned=of_t(0, 1))
-    assert (response.member_epoch, response.assignment) == (2, None)
+    response = coordinator.heartbeat("a", 3, owned=of_t(0, 1))
+    assert (response.member_epoch, response.assignment) == (3, None)
     assert len(coordinator.log) == written
 
 
@@ -188,20 +188,20 @@ def commit(
 def test_commits_are_taken_from_members_in_their_epoch() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
-    assert commit(coordinator, "a", 2) == ErrorCode.NONE
-    assert commit(coordinator, "a", 3) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(coordinator, "c", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(coordinator, "a", 3) == ErrorCode.NONE
+    assert commit(coordinator, "a", 4) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(coordinator, "c", 3) == ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(coordinator, "", -1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit(coordinator, "a", 2, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert commit(coordinator, "a", 3, version=8) == ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("by_id", [True, False])
 def test_an_epoch_before_may_commit_what_the_member_has_had_since_then(by_id: bool) -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
-    assert commit(coordinator, "a", 1, partition=0, by_id=by_id) == ErrorCode.NONE
-    assert commit(coordinator, "b", 1, partition=2, by_id=by_id) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit(coordinator, "a", 1, partition=2, by_id=by_id) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(coordinator, "a", 2, partition=0, by_id=by_id) == ErrorCode.NONE
+    assert commit(coordinator, "b", 2, partition=2, by_id=by_id) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(coordinator, "a", 2, partition=2, by_id=by_id) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def test_an_empty_group_takes_commits_of_administrators() -> None:
@@ -209,7 +209,7 @@ def test_an_empty_group_takes_commits_of_administrators() -> None:
     coordinator.join("a", "t")
     coordinator.leave("a")
     assert commit(coordinator, "", -1) == ErrorCode.NONE
-    assert commit(coordinator, "a", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(coordinator, "a", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_fetches_are_checked_if_they_say_who_asks() -> None:
@@ -221,9 +221,9 @@ def test_fetches_are_checked_if_they_say_who_asks() -> None:
         return coordinator.error(check, coordinator.group, member_id, epoch)
 
     assert fetch(None, -1) == ErrorCode.NONE
-    assert fetch("a", 2) == ErrorCode.NONE
-    assert fetch("a", 1) == ErrorCode.STALE_MEMBER_EPOCH
-    assert fetch("c", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert fetch("a", 3) == ErrorCode.NONE
+    assert fetch("a", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert fetch("c", 4) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # -- the whole group ------------------------------------------------------------------------
@@ -235,11 +235,11 @@ def test_describe_tells_where_everybody_is() -> None:
     coordinator.join("b", "t")
     described = coordinator.describe()
     assert (described.group_id, described.group_state) == (GROUP, "Reconciling")
-    assert (described.group_epoch, described.assignment_epoch) == (2, 2)
+    assert (described.group_epoch, described.assignment_epoch) == (3, 3)
     assert described.assignor_name == "uniform"
     member = described.members[0]
     assert (member.member_id, member.instance_id, member.rack_id) == ("a", "i", "r")
-    assert (member.member_epoch, member.client_id, member.client_host) == (1, "me", "/10.0.0.1")
+    assert (member.member_epoch, member.client_id, member.client_host) == (2, "me", "/10.0.0.1")
     assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (["t"], "")
     assert member.member_type == 1
     assert member.assignment.topic_partitions[0].topic_name == "t"

@@ -27,7 +27,7 @@ def test_no_timer_of_who_left_is_left() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t")
     coordinator.join("b", "t")
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     coordinator.leave("a")
     coordinator.leave("b")
     assert coordinator.timers.names == set()
@@ -38,7 +38,7 @@ def test_members_that_go_at_once_cause_one_epoch() -> None:
     two_members(coordinator)
     coordinator.classic_leave("a", "b")
     assert coordinator.group.is_empty
-    assert coordinator.group.group_epoch == 3
+    assert coordinator.group.group_epoch == 4
 
 
 def test_a_session_that_ended_while_nothing_could_be_written_ends_again() -> None:

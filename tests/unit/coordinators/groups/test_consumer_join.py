@@ -18,12 +18,12 @@ def test_a_static_member_that_comes_back_has_what_it_had() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t", instance_id="i")
     coordinator.join("b", "t")
-    coordinator.heartbeat("a", 1, instance_id="i")
-    coordinator.heartbeat("a", 1, instance_id="i", owned=of_t(0, 1))
-    coordinator.heartbeat("b", 2)
+    coordinator.heartbeat("a", 2, instance_id="i")
+    coordinator.heartbeat("a", 2, instance_id="i", owned=of_t(0, 1))
+    coordinator.heartbeat("b", 3)
     away = coordinator.heartbeat("a", -2, instance_id="i")
     assert away.member_epoch == -2
-    assert coordinator.heartbeat("b", 2).assignment is None
+    assert coordinator.heartbeat("b", 3).assignment is None
     epoch = coordinator.group.group_epoch
 
     back = coordinator.join("c", "t", instance_id="i")
@@ -39,7 +39,7 @@ def test_a_static_member_may_come_back_under_the_same_id() -> None:
     coordinator.join("a", "t", instance_id="i")
     coordinator.heartbeat("a", -2, instance_id="i")
     back = coordinator.join("a", "t", instance_id="i")
-    assert back.member_epoch == 1
+    assert back.member_epoch == 2
     coordinator.timers.advance(SESSION_MS - 1)
     assert "a" in coordinator.group.members
     coordinator.timers.advance(1)
@@ -50,7 +50,7 @@ def test_a_static_member_that_does_not_come_back_is_put_out() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t", instance_id="i")
     coordinator.heartbeat("a", -2, instance_id="i")
-    assert coordinator.error(coordinator.heartbeat, "a", 1, instance_id="i") == (
+    assert coordinator.error(coordinator.heartbeat, "a", 2, instance_id="i") == (
         ErrorCode.FENCED_MEMBER_EPOCH
     )
     coordinator.timers.advance(SESSION_MS)
@@ -62,7 +62,7 @@ def test_a_static_member_that_leaves_for_good_gives_its_instance_id_free() -> No
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t", instance_id="i")
     coordinator.leave("a", instance_id="i")
-    assert coordinator.join("b", "t", instance_id="i").member_epoch == 3
+    assert coordinator.join("b", "t", instance_id="i").member_epoch == 4
 
 
 def test_the_old_process_of_a_static_member_is_fenced() -> None:
@@ -71,9 +71,9 @@ def test_the_old_process_of_a_static_member_is_fenced() -> None:
     coordinator.heartbeat("a", -2, instance_id="i")
     coordinator.join("b", "t", instance_id="i")
     fenced = ErrorCode.FENCED_INSTANCE_ID
-    assert coordinator.error(coordinator.heartbeat, "a", 1, instance_id="i") == fenced
+    assert coordinator.error(coordinator.heartbeat, "a", 2, instance_id="i") == fenced
     assert coordinator.error(coordinator.leave, "a", instance_id="i") == fenced
-    unknown = coordinator.error(coordinator.heartbeat, "a", 1, instance_id="other")
+    unknown = coordinator.error(coordinator.heartbeat, "a", 2, instance_id="other")
     assert unknown == ErrorCode.UNKNOWN_MEMBER_ID
 
 

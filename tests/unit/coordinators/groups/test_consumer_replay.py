@@ -124,10 +124,10 @@ def test_the_record_of_partitions_that_kafka_4_0_wrote_is_taken_back() -> None:
     value = ConsumerGroupPartitionMetadataValue()
     coordinator.write(Result(None, [CoordinatorRecord(key, value)]))
     coordinator.reload()
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     assert coordinator.records[-1] == CoordinatorRecord(key, None)
     written = len(coordinator.log)
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     assert len(coordinator.log) == written
 
 
@@ -144,7 +144,7 @@ def test_a_member_in_a_state_of_a_newer_broker_begins_anew() -> None:
     coordinator.write(Result(None, [CoordinatorRecord(key, value)]))
     assert coordinator.group.members["a"].state == MemberState(9) == MemberState.UNKNOWN
     with pytest.raises(KafkaError) as raised:
-        coordinator.heartbeat("a", 1)
+        coordinator.heartbeat("a", 2)
     assert raised.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     coordinator.join("a", "t")
     assert coordinator.group.state_name == "Stable"

@@ -10,10 +10,10 @@ def test_a_member_that_is_not_heard_of_is_put_out() -> None:
     coordinator = ConsumerCoordinator()
     two_members(coordinator)
     coordinator.timers.advance(SESSION_MS - 1)
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     coordinator.timers.advance(1)
     assert set(coordinator.group.members) == {"a"}
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     assert coordinator.assigned("a") == of_t(0, 1, 2, 3)
 
 
@@ -23,10 +23,10 @@ def test_a_member_whose_leaving_was_not_written_is_put_out_later() -> None:
     coordinator.failure = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert coordinator.error(coordinator.leave, "b") == ErrorCode.COORDINATOR_NOT_AVAILABLE
     coordinator.failure = None
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     assert "b" in coordinator.group.members
     coordinator.timers.advance(SESSION_MS - 1)
-    coordinator.heartbeat("a", 2)
+    coordinator.heartbeat("a", 3)
     coordinator.timers.advance(1)
     assert set(coordinator.group.members) == {"a"}
 
@@ -46,7 +46,7 @@ def test_the_time_to_give_up_begins_anew_after_loading() -> None:
     coordinator = ConsumerCoordinator()
     coordinator.join("a", "t", rebalance_timeout_ms=10_000)
     coordinator.join("b", "t")
-    coordinator.heartbeat("a", 1)
+    coordinator.heartbeat("a", 2)
     coordinator.reload()
     coordinator.timers.advance(9_999)
     assert "a" in coordinator.group.members

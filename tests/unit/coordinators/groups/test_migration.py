@@ -87,7 +87,7 @@ def test_an_empty_classic_group_is_simply_taken_over() -> None:
     classic_group(coordinator)
     coordinator.timers.advance(CLASSIC_SESSION_MS)
     assert coordinator.classic_group.is_empty
-    assert coordinator.join("new", "t").member_epoch == 1
+    assert coordinator.join("new", "t").member_epoch == 2
     assert set(coordinator.group.members) == {"new"}
 
 
@@ -145,10 +145,10 @@ def mixed_group(coordinator: ConsumerCoordinator) -> None:
     """`old` has 2 and 3, `new` has 0 and 1."""
     coordinator.join("new", "t")
     coordinator.classic_join("old", "t")
-    coordinator.heartbeat("new", 1)
-    coordinator.heartbeat("new", 1, owned=of_t(0, 1))
+    coordinator.heartbeat("new", 2)
+    coordinator.heartbeat("new", 2, owned=of_t(0, 1))
     coordinator.classic_join("old", "t")
-    coordinator.classic_sync("old", 2)
+    coordinator.classic_sync("old", 3)
 
 
 def test_when_the_last_of_the_newer_protocol_leaves_the_group_is_classic_again() -> None:
@@ -157,13 +157,13 @@ def test_when_the_last_of_the_newer_protocol_leaves_the_group_is_classic_again()
     coordinator.leave("new")
     group = coordinator.classic_group
     assert set(group.members) == {"old"}
-    assert group.generation_id == 2
+    assert group.generation_id == 3
     assert embedded(group.members["old"].assignment) == of_t(2, 3)
     coordinator.timers.advance(0)
-    assert coordinator.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert coordinator.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
     joined = coordinator.classic_join("old", "t")
-    assert (joined.generation_id, joined.leader) == (3, "old")
-    synced = coordinator.classic_sync("old", 3, {"old": of_t(0, 1, 2, 3)})
+    assert (joined.generation_id, joined.leader) == (4, "old")
+    synced = coordinator.classic_sync("old", 4, {"old": of_t(0, 1, 2, 3)})
     assert embedded(synced.assignment) == of_t(0, 1, 2, 3)
 
 
@@ -173,7 +173,7 @@ def test_the_same_when_it_is_lost() -> None:
     for _ in range(9):
         coordinator.timers.advance(5_000)
         if isinstance(coordinator.context.groups[GROUP], ConsumerGroup):
-            coordinator.classic_heartbeat("old", 2)
+            coordinator.classic_heartbeat("old", 3)
     assert set(coordinator.classic_group.members) == {"old"}
 
 
@@ -208,9 +208,9 @@ def test_the_policy_may_forbid_the_downgrade(policy: str) -> None:
     mixed_group(coordinator)
     coordinator.leave("new")
     assert set(coordinator.group.members) == {"old"}
-    assert coordinator.classic_heartbeat("old", 2) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert coordinator.classic_heartbeat("old", 3) == ErrorCode.REBALANCE_IN_PROGRESS
     coordinator.classic_join("old", "t", owned=of_t(2, 3))
-    assert embedded(coordinator.classic_sync("old", 3).assignment) == of_t(0, 1, 2, 3)
+    assert embedded(coordinator.classic_sync("old", 4).assignment) == of_t(0, 1, 2, 3)
 
 
 def test_a_group_that_is_too_large_for_the_classic_protocol_stays() -> None:
