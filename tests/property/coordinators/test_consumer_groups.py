@@ -21,7 +21,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.coordinators.groups.consumer_group import ConsumerGroup
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from tests.support.consumer_groups import GROUP, REBALANCE_MS, ConsumerCoordinator, Partitions
+from tests.support.consumer_groups import (
+    GROUP,
+    REBALANCE_MS,
+    ConsumerCoordinator,
+    Partitions,
+    embedded,
+)
 from tests.support.counts import count
 
 TOPICS = ["a1", "a2", "b"]
@@ -41,7 +47,9 @@ class Consumer:
     has: Partitions = field(default_factory=set)
     shall_have: Partitions = field(default_factory=set)
     must_say_all: bool = True
-    is_away: bool = False
+    is_classic: bool = False
+    phase: str = "join"
+    """Of a classic one, what it sends next: join, sync or heartbeat."""
 
     def give_up(self) -> None:
         self.has &= self.shall_have
@@ -55,6 +63,7 @@ class Consumer:
 
     def start_over(self) -> None:
         self.epoch = 0
+        self.phase = "join"
         self.must_say_all = True
         self.has = set()
         self.shall_have = set()
@@ -67,7 +76,11 @@ class ConsumerGroups(RuleBasedStateMachine):
     def begin(self, interval_ms: str) -> None:
         self.coordinator = ConsumerCoordinator(
             topics={"a1": 3, "b": 2},
-            settings={"group.consumer.assignment.interval.ms": interval_ms},
+            settings={
+                "group.consumer.assignment.interval.ms": interval_ms,
+                # Classic members stay in the consumer group when they are alone in it.
+                "group.consumer.migration.policy": "upgrade",
+            },
         )
         self.consumers = []
         self.created = 0
@@ -92,6 +105,14 @@ class ConsumerGroups(RuleBasedStateMachine):
         self.consumers.append(consumer)
         self.beat(consumer)
 
+    @precondition(lambda self: self.has_members() and len(self.consumers) < 5)
+    @rule(names=st.lists(st.sampled_from(TOPICS), unique=True))
+    def join_classic(self, names: list[str]) -> None:
+        self.created += 1
+        consumer = Consumer(f"m{self.created}", None, names, None, is_classic=True)
+        self.consumers.append(consumer)
+        self.beat(consumer)
+
     @precondition(lambda self: self.consumers)
     @rule(data=st.data(), says_owned=st.booleans(), is_answer_lost=st.booleans())
     def heartbeat(self, data: st.DataObject, says_owned: bool, is_answer_lost: bool) -> None:
@@ -113,12 +134,17 @@ class ConsumerGroups(RuleBasedStateMachine):
         consumer.topics = names
         consumer.regex = None if consumer.regex is None else ""
         consumer.must_say_all = True
+        consumer.phase = "join"
 
     @precondition(lambda self: self.consumers)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
         consumer = self.pick(data)
         self.consumers.remove(consumer)
+        if consumer.is_classic:
+            if self.group() is not None:
+                self.coordinator.classic_leave(consumer.member_id)
+            return
         self.coordinator.error(
             self.coordinator.leave, consumer.member_id, instance_id=consumer.instance_id
         )
@@ -211,10 +237,14 @@ class ConsumerGroups(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not getattr(self, "consumers", None):
             return
+        if all(consumer.is_classic for consumer in self.consumers):
+            # To an empty group a classic one would come as to a classic group.
+            self.consumers.insert(0, Consumer("last", None, [], None))
         for _ in range(40):
             for consumer in self.consumers:
-                consumer.give_up()
-                self.beat(consumer)
+                for _ in range(3 if consumer.is_classic else 1):
+                    consumer.give_up()
+                    self.beat(consumer)
             self.coordinator.timers.advance(HEARTBEAT_MS)
         group = self.group()
         assert group is not None
@@ -234,6 +264,9 @@ class ConsumerGroups(RuleBasedStateMachine):
     def beat(
         self, consumer: Consumer, *, says_owned: bool = True, is_answer_lost: bool = False
     ) -> None:
+        if consumer.is_classic:
+            self.beat_classic(consumer)
+            return
         says_all = consumer.must_say_all or consumer.epoch == 0
         try:
             response = self.coordinator.heartbeat(
@@ -253,9 +286,44 @@ class ConsumerGroups(RuleBasedStateMachine):
         else:
             consumer.hear(response.member_epoch, self.told(response))
 
+    def beat_classic(self, consumer: Consumer) -> None:
+        """The next request of one that speaks the classic protocol and rebalances
+        cooperatively."""
+        if not self.has_members():
+            consumer.start_over()
+            return
+        coordinator = self.coordinator
+        try:
+            if consumer.phase == "join":
+                joined = coordinator.classic_join(
+                    consumer.member_id, *(consumer.topics or []), owned=set(consumer.has)
+                )
+                consumer.epoch, consumer.phase = joined.generation_id, "sync"
+            elif consumer.phase == "sync":
+                synced = coordinator.classic_sync(consumer.member_id, consumer.epoch)
+                consumer.hear(consumer.epoch, embedded(synced.assignment))
+                consumer.phase = "heartbeat"
+            else:
+                code = coordinator.classic_heartbeat(consumer.member_id, consumer.epoch)
+                if code == ErrorCode.REBALANCE_IN_PROGRESS:
+                    consumer.phase = "join"
+        except KafkaError as error:
+            if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+                consumer.phase = "join"
+            else:
+                self.refused(consumer, error.code)
+
+    def has_members(self) -> bool:
+        group = self.group()
+        return group is not None and not group.is_empty
+
     def refused(self, consumer: Consumer, code: ErrorCode) -> None:
         consumer.must_say_all = True
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+        if code in (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            ErrorCode.ILLEGAL_GENERATION,
+        ):
             consumer.start_over()
         else:
             # Another who had the instance id has not left; it will, or its session ends.
