@@ -11,12 +11,13 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.controller.controller import Controller, become_controller
 from ottla.controller.producer_ids import ProducerIds
-from ottla.controller.registration import prepare_store, register_broker
+from ottla.controller.registration import end_adoption, prepare_store, register_broker
 from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import (
     BrokersChanged,
@@ -31,7 +32,7 @@ from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
-from ottla.kernel.ids import BrokerId, TopicId
+from ottla.kernel.ids import BrokerId, ProducerId, TopicId
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
@@ -42,6 +43,7 @@ from ottla.server.fetch_session import FetchSessions
 from ottla.server.live_config import LiveConfig
 from ottla.server.server import Server
 from ottla.server.services import Services
+from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
@@ -99,6 +101,7 @@ class Broker:
             high_watermark_of=self._high_watermark_of,
         )
         self.replicas = ReplicaManager(self.logs, clock=clock, workers=workers)
+        self._producer_ids = ProducerIds(store, self.broker_id)
         self.endpoints: list[Endpoint] = []
         self._controller: Controller | None = None
         self._server: Server | None = None
@@ -112,6 +115,7 @@ class Broker:
         """Raises BrokerStartRefused, StoreError, KafkaError or OSError, all with a message for
         the operator, when the broker cannot serve."""
         self.logs.lock()
+        self._check_first_folder()
         await self._store.open()
         self._store.on_session(self._session_changed)
         store = await prepare_store(
@@ -149,11 +153,11 @@ class Broker:
         )
         self._listen(server)
         await self._register(image)
-        if not store.is_new:
+        if not store.adopts_logs:
             await self._set_strays_aside(image)
         changes.start()
-        if store.is_new:
-            await self._adopt_logs(controller)
+        if store.adopts_logs:
+            await self._adopt_logs(image, controller)
             await changes.applied()
         self._high_watermarks = asyncio.create_task(self._checkpoint_high_watermarks())
         server.start()
@@ -172,7 +176,7 @@ class Broker:
             image=image,
             topics=controller.topics,
             configs=controller.configs,
-            producer_ids=ProducerIds(self._store, self.broker_id),
+            producer_ids=self._producer_ids,
             groups=groups,
             replicas=self.replicas,
             logs=self.logs,
@@ -227,6 +231,23 @@ class Broker:
         registered = await register_broker(self._store, self.broker_id, info)
         image.apply(BrokersChanged({**image.brokers, self.broker_id: registered}))
 
+    def _check_first_folder(self) -> None:
+        """Where the other log dirs are in use and the first is empty, its disk is not mounted: it
+        had the store of all topics. A new store would make strays of all logs when it is back."""
+        first, *others = self.logs.folders
+        if first.failure is None and not first.disk.exists(f"{first.path}/{STORE_FILE}"):
+            used = [
+                folder.path
+                for folder in others
+                if folder.failure is None and read_meta_properties(folder.disk, folder.path)
+            ]
+            if used and read_meta_properties(first.disk, first.path) is None:
+                raise BrokerStartRefused(
+                    f"{first.path} is new, but {', '.join(used)} is not: the first of log.dirs "
+                    f"holds the store of all topics, {STORE_FILE}. Mount its disk, or move that "
+                    "file there, or put a new log dir last"
+                )
+
     def _known_cluster_id(self, folders: Sequence[LogFolder]) -> str | None:
         for folder in folders:
             if folder.failure is None:
@@ -250,15 +271,26 @@ class Broker:
                 strays.append(topic_partition)
         await self.logs.set_aside(*strays)
 
-    async def _adopt_logs(self, controller: Controller) -> None:
+    async def _adopt_logs(self, image: ClusterImage, controller: Controller) -> None:
         """Logs, and no store that knows of their topics: a log dir that Apache Kafka wrote, or one
         whose store was lost. The folders tell names, partitions and ids; settings are lost."""
+        for folder in self.logs.folders:
+            if folder.failure is not None:
+                raise BrokerStartRefused(
+                    f"what there is to take over is not known: {folder.failure}"
+                )
+        producers = [
+            max(each.producer_state.producers, default=-1) for each in self.logs.logs.values()
+        ]
+        await self._producer_ids.skip(ProducerId(max(producers, default=-1)))
         counts: dict[str, int] = {}
         ids: dict[str, TopicId | None] = {}
         for (topic, number), found in self.logs.logs.items():
             counts[topic] = max(counts.get(topic, 0), number + 1)
             ids[topic] = ids.get(topic) or found.topic_id
         for topic, count in counts.items():
+            if topic in image.topics:
+                continue  # A crash came after it.
             log.warning("taking over topic %s with %d partitions from its logs", topic, count)
             await controller.topics.create(
                 NewTopic(
@@ -267,6 +299,7 @@ class Broker:
                     id=ids[topic],
                 )
             )
+        await end_adoption(self._store)
 
     def _session_changed(self, state: SessionState) -> None:
         """Without its session this broker is not known as one, and must not act as one."""
@@ -317,7 +350,8 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     try:
-        await broker.start()
+        if not await _finishes(broker.start(), unless=stopping):
+            return 0
         # What was loaded lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -338,6 +372,20 @@ async def _run(
         await broker.stop()
         workers.close()
     return 0
+
+
+async def _finishes(start: Coroutine[Any, Any, None], *, unless: asyncio.Event) -> bool:
+    """Recovery after a crash may take minutes: whoever wants the broker to stop need not wait."""
+    starting = asyncio.ensure_future(start)
+    stopping = asyncio.ensure_future(unless.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        starting.result()
+        return True
+    starting.cancel()
+    await asyncio.wait([starting])
+    return False
 
 
 def address_text(endpoint: Endpoint) -> str:

@@ -1,18 +1,30 @@
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from ottla.broker import ReadyInfo, run
+from ottla.controller.topics import NewTopic, Topics
+from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.errors import BrokerStartRefused
+from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import Fault
+from ottla.testing.loop import VirtualClock
 from ottla.testing.store import MemoryEnsemble
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
-from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 
 async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:
@@ -63,6 +75,86 @@ def test_logs_whose_store_was_lost_are_taken_over() -> None:
         assert broker.machine.broker.replicas.partition("t", 2).high_watermark == 1
 
     with_broker(test)
+
+
+def test_a_crash_while_logs_are_taken_over_makes_no_strays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for name in "abcd":
+            await broker.create_topic(name)
+        await broker.machine.stop()
+        broker.machine.ensemble = MemoryEnsemble()
+        create = Topics.create
+
+        async def create_and_crash(topics: Topics, topic: NewTopic) -> None:
+            await create(topics, topic)
+            broker.machine.kill()
+            raise InterruptedError
+
+        for _ in range(3):
+            with monkeypatch.context() as patched:
+                patched.setattr(Topics, "create", create_and_crash)
+                with pytest.raises(InterruptedError):
+                    await broker.machine.start()
+        await broker.machine.start()
+        assert set(await topics(broker)) == set("abcd")
+        assert not [n for n in broker.machine.disk.list_folder("/data") if n.endswith("stray")]
+
+    with_broker(test)
+
+
+def test_producers_get_no_id_that_logs_taken_over_know() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        batch = make_batch(
+            b"old",
+            timestamp=VirtualClock(broker.loop).now_ms(),
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+        )
+        await broker.produce_batch("t", batch)
+        await broker.machine.stop()
+        broker.machine.ensemble = MemoryEnsemble()
+        await broker.start()
+        request = InitProducerIdRequest(transactional_id=None)
+        for expected in (8, 9):
+            given = await broker.call(request, InitProducerIdResponse)
+            assert given.producer_id == expected
+
+    with_broker(test)
+
+
+def test_a_first_log_dir_that_is_not_mounted_is_not_taken_for_a_new_one() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        await broker.machine.stop()
+        disk = broker.machine.disk
+        disk.rename("/one", "/elsewhere")
+        with pytest.raises(BrokerStartRefused, match="/one is new, but /two is not"):
+            await broker.machine.start_another()
+        disk.kill()
+        disk.remove_folder("/one")
+        disk.rename("/elsewhere", "/one")
+        await broker.start()
+        assert set(await topics(broker)) == {"t"}
+
+    with_broker(test, log_dirs="/one,/two")
+
+
+def test_nothing_is_taken_over_while_a_log_dir_is_offline() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        await broker.machine.stop()
+        broker.machine.ensemble = MemoryEnsemble()
+        fault = broker.machine.disk.fail(Fault("list_folder", "/two"))
+        with pytest.raises(BrokerStartRefused, match="/two"):
+            await broker.machine.start()
+        broker.machine.kill()
+        fault.count = 0
+        await broker.start()
+        assert {name: count for name, (_, count) in (await topics(broker)).items()} == {"t": 2}
+
+    with_broker(test, log_dirs="/one,/two")
 
 
 def test_logs_that_belong_to_no_topic_are_set_aside_and_kept() -> None:
@@ -130,3 +222,18 @@ def test_a_broker_without_any_log_dir_left_gives_up() -> None:
         assert running.failed.result() == "every log dir is offline"
 
     with_broker(test, log_dirs="/one,/two")
+
+
+def test_a_broker_that_is_still_starting_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def start_for_ever(manager: LogManager, **_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LogManager, "start", start_for_ever)
+    config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://localhost:0"})
+    ready: list[ReadyInfo] = []
+    assert run(config, on_ready=ready.append) == 0
+    assert not ready
+    assert ".kafka_cleanshutdown" not in os.listdir(tmp_path)

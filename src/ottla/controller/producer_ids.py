@@ -37,6 +37,18 @@ class ProducerIds:
         self._next += 1
         return producer_id
 
+    async def skip(self, last_used: ProducerId) -> None:
+        """Gives out greater ones only. For logs that know producers of which the store does not:
+        the first records of another with such an id would be taken for repeated ones, and
+        acknowledged without being stored."""
+        node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
+        block = znodes.decode_producer_id_block(node.data)
+        if block is None or block.last_producer_id < last_used:
+            used = ProducerIdBlock(self._broker_id, last_used, last_used)
+            await self._store.set(
+                znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(used), node.version
+            )
+
     def _taken(self, task: asyncio.Task[None]) -> None:
         self._taking = None
 

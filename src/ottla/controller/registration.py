@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.coordination import znodes
 from ottla.coordination.image import BrokerImage, broker_image
-from ottla.coordination.store import Create, NodeExists, Store, with_parents
+from ottla.coordination.store import Create, NodeExists, NoNode, Store, with_parents
 from ottla.coordination.znodes import BrokerInfo
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
@@ -16,8 +16,8 @@ from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
 
 class Prepared(NamedTuple):
     cluster_id: str
-    is_new: bool
-    """Whether the store was empty: then nobody knows which topics there are."""
+    adopts_logs: bool
+    """Whether the store is new, and nobody knows yet which topics there are."""
 
 
 async def prepare_store(
@@ -25,7 +25,6 @@ async def prepare_store(
 ) -> Prepared:
     """Makes what every broker expects to be there, and the cluster's id: the given one, which
     the log dirs know, or a new one."""
-    is_new = False
     while not await store.exists(znodes.CLUSTER_ID):
         present = await store.tree("/")
         missing = dict.fromkeys(
@@ -38,11 +37,18 @@ async def prepare_store(
         chosen = cluster_id or topic_id_text(new_topic_id(rng))
         operations = [Create(path) for path in missing]
         operations.append(Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(chosen)))
+        operations.append(Create(znodes.LOG_ADOPTION))
         with suppress(NodeExists):  # Another broker does the same right now.
             await store.multi(operations)
-            is_new = True
     node = await store.get(znodes.CLUSTER_ID)
-    return Prepared(znodes.decode_cluster_id(node.data), is_new)
+    adopts_logs = await store.exists(znodes.LOG_ADOPTION)
+    return Prepared(znodes.decode_cluster_id(node.data), adopts_logs)
+
+
+async def end_adoption(store: Store) -> None:
+    """From now on a log that belongs to no topic is a stray."""
+    with suppress(NoNode):
+        await store.delete(znodes.LOG_ADOPTION)
 
 
 async def register_broker(store: Store, broker_id: BrokerId, info: BrokerInfo) -> BrokerImage:

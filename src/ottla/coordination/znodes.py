@@ -24,6 +24,9 @@ TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+LOG_ADOPTION = "/ottla_log_adoption"
+"""Not Kafka's. There from the moment that a store is made until its broker has looked for logs
+that it should take over: a crash in between must not make them strays."""
 
 DEFAULT_ENTITY = "<default>"
 

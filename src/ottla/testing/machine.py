@@ -72,7 +72,8 @@ class SimulatedProcess:
         self.expire_session()
 
     def expire_session(self) -> None:
-        self._ensemble.expire(self.store)
+        if self.store.session_id:  # Else it died before it had one.
+            self._ensemble.expire(self.store)
 
     def owns(self, task: asyncio.Task[Any]) -> None:
         self._tasks = [each for each in self._tasks if not each.done()]

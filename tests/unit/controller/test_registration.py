@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ottla.controller.registration import prepare_store, register_broker
+from ottla.controller.registration import end_adoption, prepare_store, register_broker
 from ottla.coordination import znodes
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -26,9 +26,11 @@ def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
         )
         (cluster_id,) = {one.cluster_id for one in prepared}
         assert len(cluster_id) == 22
-        assert [one.is_new for one in prepared].count(True) == 1
         again = await prepare_store(stores[0], random.Random(99), cluster_id="another")
-        assert again == (cluster_id, False)
+        assert again == (cluster_id, True)
+        for store in stores:
+            await end_adoption(store)
+            assert await prepare_store(store, random.Random(99)) == (cluster_id, False)
         for path in znodes.PERSISTENT_PATHS:
             assert await stores[0].exists(path)
 
