@@ -156,7 +156,7 @@ def validate_produced(
     if base_offset != 0:
         raise _invalid(f"a produced batch begins at offset 0, this one at {base_offset}")
     if size > policy.max_message_bytes:
-        raise _too_large(size, policy)
+        raise too_large(size, policy)
     if _crc(batch[ATTRIBUTES_AT:]) != crc:
         raise CorruptRecord("the CRC of the record batch is wrong")
     room_bytes = DECOMPRESSED_BYTES_MAX if attributes & COMPRESSION_MASK else size - HEADER_BYTES
@@ -226,7 +226,7 @@ def _adapt(
             recompress(batch, target, policy.compression_level, limit_bytes=policy.opened_bytes_max)
         )
         if len(batch) > policy.max_message_bytes:
-            raise _too_large(len(batch), policy)
+            raise too_large(len(batch), policy)
     if policy.is_log_append_time:
         patch_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
     elif is_marked or max_timestamp != header.max_timestamp:
@@ -309,7 +309,7 @@ def _too_many(record_count: int, policy: ProducePolicy) -> KafkaError:
     )
 
 
-def _too_large(size: int, policy: ProducePolicy) -> KafkaError:
+def too_large(size: int, policy: ProducePolicy) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"the record batch has {size} bytes, max.message.bytes is {policy.max_message_bytes}",

@@ -13,7 +13,8 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.records.batch import BatchHeader, parse_header
-from ottla.records.validation import INT64_MAX, ProducePolicy, validate_produced
+from ottla.records.validation import INT64_MAX, ProducePolicy, too_large, validate_produced
+from ottla.replication.append_memory import AppendMemory
 from ottla.storage.batch_scan import Cold
 from ottla.storage.log import Log
 from ottla.storage.pending_write import Appended
@@ -68,6 +69,7 @@ class Partition:
         isr: tuple[BrokerId, ...],
         clock: Clock,
         workers: Workers,
+        memory: AppendMemory,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -79,6 +81,7 @@ class Partition:
         self.watchers: dict[Watcher, None] = {}
         self._clock = clock
         self._workers = workers
+        self._memory = memory
         self.config_changed()
         # Appends that cannot be done at once, in their order; empty in the common case.
         self._queue: deque[_QueuedAppend] = deque()
@@ -153,6 +156,9 @@ class Partition:
     ) -> asyncio.Future[Appended]:
         """Compression, a slow disk and an fsync that `flush.messages` asks for are waited for off
         the loop, one batch after another: a producer's batches must keep their order."""
+        if len(records) > self._policy.max_message_bytes:
+            raise too_large(len(records), self._policy)  # Before it is copied.
+        self._memory.take(len(records))
         done = asyncio.get_running_loop().create_future()
         self._queue.append(_QueuedAppend(memoryview(bytearray(records)), produce_version, done))
         if self._drain is None:
@@ -171,6 +177,7 @@ class Partition:
                 if not queued.done.done():
                     queued.done.set_result(appended)
             self._queue.popleft()
+            self._memory.give_back(len(queued.records))
         self._drain = None
 
     async def _append_off_loop(self, records: memoryview, produce_version: int) -> Appended:
@@ -285,9 +292,10 @@ class Partition:
             watcher.partition_closed(self)
         self.watchers.clear()
         while len(self._queue) > 1:
-            waiting = self._queue.pop().done
-            if not waiting.done():
-                waiting.set_exception(
+            waiting = self._queue.pop()
+            self._memory.give_back(len(waiting.records))
+            if not waiting.done.done():
+                waiting.done.set_exception(
                     KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
                 )
         if self._drain is not None:

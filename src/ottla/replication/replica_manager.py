@@ -9,6 +9,7 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
+from ottla.replication.append_memory import AppendMemory
 from ottla.replication.partition import Partition
 from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
@@ -23,6 +24,7 @@ class ReplicaManager:
         self._logs = logs
         self._clock = clock
         self._workers = workers
+        self._memory = AppendMemory()
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topic_names: dict[TopicId, str] = {}
         self._offline: set[TopicPartition] = set()
@@ -79,6 +81,7 @@ class ReplicaManager:
             isr=isr,
             clock=self._clock,
             workers=self._workers,
+            memory=self._memory,
         )
         self._partitions[topic_partition] = partition
         self._offline.discard(topic_partition)

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 # A client that sends without reading is held back by its own connection.
 UNANSWERED_COUNT_MAX = 64
 UNSENT_BYTES_MAX = 1024 * 1024
+UNANSWERED_BYTES_MAX = 8 * 1024 * 1024
+"""Five batches of a producer with room to spare. Until it is answered a request may be held in
+memory as a whole."""
 
 # Small replies of one read leave together; this many bytes are worth a system call of their own.
 SMALL_REPLY_BYTES_MAX = 4096
@@ -59,6 +62,7 @@ class Connection:
         self._on_lost = on_lost
         self._slots: deque[Slot] = deque()
         self._futures: set[asyncio.Future[Reply | None]] = set()
+        self._unanswered_bytes = 0
         self._backlog: deque[memoryview] = deque()
         self._held_bytes = 0
         self._is_paused = False
@@ -130,6 +134,7 @@ class Connection:
                 return
             if (
                 len(slots) >= UNANSWERED_COUNT_MAX
+                or self._unanswered_bytes > UNANSWERED_BYTES_MAX
                 or self._transport.unsent_byte_count > UNSENT_BYTES_MAX
             ):
                 # The receive buffer is reused for other connections: what waits is copied.
@@ -155,7 +160,7 @@ class Connection:
                         self._transport.send(out)
                         out = []
             elif answer is not None:
-                self._await(answer)  # type: ignore[arg-type]
+                self._await(answer, len(frame))  # type: ignore[arg-type]
         if out:
             self._transport.send(out)
         self._pause_if_full()
@@ -166,13 +171,15 @@ class Connection:
         slot.reply = reply
         self._slots.append(slot)
 
-    def _await(self, future: asyncio.Future[Reply | None]) -> None:
+    def _await(self, future: asyncio.Future[Reply | None], request_bytes: int) -> None:
+        self._unanswered_bytes += request_bytes
         slot = Slot()
         self._slots.append(slot)
         self._futures.add(future)
 
         def on_done(done: asyncio.Future[Reply | None]) -> None:
             self._futures.discard(done)
+            self._unanswered_bytes -= request_bytes
             if self._is_closed or done.cancelled():
                 return
             if error := done.exception():
@@ -208,6 +215,7 @@ class Connection:
         return (
             bool(self._backlog)
             or len(self._slots) >= UNANSWERED_COUNT_MAX
+            or self._unanswered_bytes > UNANSWERED_BYTES_MAX
             or self._transport.unsent_byte_count > UNSENT_BYTES_MAX
             or self._memory.is_waiting(self)
         )
@@ -219,6 +227,7 @@ class Connection:
         while (
             self._backlog
             and len(self._slots) < UNANSWERED_COUNT_MAX
+            and self._unanswered_bytes <= UNANSWERED_BYTES_MAX
             and self._transport.unsent_byte_count <= UNSENT_BYTES_MAX
         ):
             self._handle_frames([self._backlog.popleft()])

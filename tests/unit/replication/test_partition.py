@@ -8,6 +8,7 @@ import pytest
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
+from ottla.replication.append_memory import AppendMemory
 from ottla.replication.partition import Partition
 from ottla.storage.pending_write import Appended
 from ottla.testing.disk import Fault
@@ -155,6 +156,38 @@ def test_a_buffer_may_be_reused_while_its_records_wait() -> None:
         batch[:] = bytes(len(batch))
         assert isinstance(future, asyncio.Future)
         assert (await future).first_offset == 0
+
+    with_broker(test)
+
+
+def test_what_waits_is_bounded_though_its_clients_may_be_gone() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        size_bytes = len(make_batch(b"x"))
+        partition._memory = AppendMemory(3 * size_bytes)
+        become_slow(partition)
+        for _ in range(3):
+            append_later(partition, b"x").cancel()
+        with pytest.raises(KafkaError) as caught:
+            append(partition, b"x")
+        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+        await asyncio.sleep(1)
+        for _ in range(2):
+            become_slow(partition)
+            futures = [append_later(partition, b"x") for _ in range(3)]
+            await asyncio.wait(futures)
+        assert partition.high_watermark == 9
+
+    with_broker(test)
+
+
+def test_what_is_too_large_does_not_wait() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, max_message_bytes="100")
+        become_slow(partition)
+        with pytest.raises(KafkaError) as caught:
+            append(partition, b"x" * 100)
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
     with_broker(test)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.kernel.transport import Part
+from ottla.server import connection
 from ottla.server.connection import UNANSWERED_COUNT_MAX, UNSENT_BYTES_MAX, Connection
 from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.errors import BadRequest
@@ -134,6 +135,23 @@ def test_reading_stops_at_too_many_unanswered_and_goes_on_when_they_are_answered
         assert harness.sent.endswith(b"L63 A-OVER")
 
     asyncio.run(main())
+
+
+def test_reading_stops_at_too_much_that_is_unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.setattr(connection, "UNANSWERED_BYTES_MAX", 10_000)
+        harness = Harness()
+        names = [b"l%d" % number + bytes(4000) for number in range(5)]
+        harness.receive(*names)
+        assert not harness.transport.is_reading
+        assert list(harness.dispatcher.later) == names[:3]
+        for name in names:
+            harness.dispatcher.later[name].set_result([name[:2]])
+            await asyncio.sleep(0)
+        assert harness.transport.is_reading
+        assert b"".join(harness.transport.sent) == b"l0l1l2l3l4"
+
+    asyncio.run(test())
 
 
 def test_reading_stops_while_a_client_does_not_read() -> None:
