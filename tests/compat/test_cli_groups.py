@@ -17,8 +17,11 @@ from tests.compat.test_cli import Cli
 _TIMEOUT_S = 30
 
 
-@pytest.fixture
+@pytest.fixture(params=["Ottla", "Apache Kafka"])
 def cli(request: pytest.FixtureRequest) -> Cli:
+    if request.param == "Ottla":
+        broker = request.getfixturevalue("shared_broker")
+        return Cli(broker.bootstrap, broker.data_dir)
     kafka = request.getfixturevalue("apache_kafka")
     return Cli(kafka.bootstrap, kafka.log_dir)
 
@@ -172,13 +175,17 @@ def test_watch_shows_the_trend(cli: Cli, topic_of_ten: str, group: str) -> None:
     assert samples[0]["time"] < samples[1]["time"]
 
     with cli.start(*watch) as watching:
-        assert watching.stdout is not None
-        line = watching.stdout.readline().decode()
-        assert line.rstrip().endswith("Empty  0 members  lag 4  -")
-        cli("produce", topic_of_ten, "--partition", "0", stdin=b"f\n" * 96)
-        while line and "lag 100" not in line:
+        try:
+            assert watching.stdout is not None
             line = watching.stdout.readline().decode()
-        watching.send_signal(signal.SIGINT)
+            assert line.rstrip().endswith("Empty  0 members  lag 4  -")
+            cli("produce", topic_of_ten, "--partition", "0", stdin=b"f\n" * 96)
+            while line and "lag 100" not in line:
+                line = watching.stdout.readline().decode()
+            watching.send_signal(signal.SIGINT)
+            watching.communicate(timeout=_TIMEOUT_S)
+        finally:
+            watching.kill()
     assert line.split()[-1].startswith("+")
     assert watching.returncode == 130
 
