@@ -11,7 +11,7 @@ from tools.apache_kafka import tool_command
 
 _SUFFIXES = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
 _SEGMENT_FILE = re.compile(r"\d{20}\.[a-z]+")
-_FILES_A_RUN = 2000  # The arguments of one command have a limit.
+_FILES_A_RUN = 500  # All go into one argument, which Linux limits to 128 KB.
 
 # Everything else that it prints is a complaint.
 _GOOD_LINE = re.compile(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from ottla.coordinators.record import (
     CoordinatorRecord,
@@ -42,7 +42,7 @@ _TIMER_RETRY_MS = 500
 class State(Protocol):
     """What a shard keeps in memory."""
 
-    RECORD_TYPES: Mapping[int, RecordType]
+    RECORD_TYPES: ClassVar[Mapping[int, RecordType]]
 
     def replay(self, offset: int, record: CoordinatorRecord) -> None: ...
 

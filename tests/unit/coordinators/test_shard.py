@@ -106,7 +106,11 @@ def test_a_deferred_response_is_waited_for() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         deferred: Deferred[str] = Deferred()
-        waiting = asyncio.create_task(shard.write(lambda _: Result(deferred)))
+
+        def wait(state: Counters) -> Result[str]:
+            return Result(deferred)
+
+        waiting = asyncio.create_task(shard.write(wait))
         await shard.write(lambda s: s.add("others go on"))
         assert not waiting.done()
         deferred.resolve("at last")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.kernel.config.topic import TopicConfig
@@ -137,7 +139,11 @@ def test_a_partition_whose_log_cannot_be_opened_is_offline_until_it_is_deleted()
         broker.machine.broker.logs.folders[0].fail(OSError("gone"), "testing")
         with pytest.raises(KafkaError):
             lead(replicas, T0, is_new=False)
-        for find in (lambda: replicas.partition("t", 0), lambda: lead_by_id(replicas)):
+        finds: list[Callable[[], object]] = [
+            lambda: replicas.partition("t", 0),
+            lambda: lead_by_id(replicas),
+        ]
+        for find in finds:
             with pytest.raises(KafkaError) as caught:
                 find()
             assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -18,7 +18,7 @@ WORLD |= {"subprocess", "multiprocessing", "concurrent", "shutil", "tempfile", "
 WORLD |= {"glob", "secrets", "uuid", "datetime", "signal", "random"}
 
 # Pure, or only a type.
-HARMLESS = frozenset({"os.path", "random.Random"})
+HARMLESS = frozenset({"os.path", "random.Random", "uuid.UUID"})
 
 # The coordination store is a seam itself, and simulated as a whole; these are its SQLite side.
 ALLOWED = {

@@ -143,7 +143,7 @@ def test_reading_stops_at_too_much_that_is_unanswered(monkeypatch: pytest.Monkey
         harness = Harness()
         names = [b"l%d" % number + bytes(4000) for number in range(5)]
         harness.receive(*names)
-        assert not harness.transport.is_reading
+        assert harness.transport.is_reading is False
         assert list(harness.dispatcher.later) == names[:3]
         for name in names:
             harness.dispatcher.later[name].set_result([name[:2]])

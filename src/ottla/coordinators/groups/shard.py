@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from ottla.coordinators.groups import records as group_records
 from ottla.coordinators.groups.classic import ClassicProtocol
@@ -63,7 +64,7 @@ class GroupShard:
     """Made by the runtime when this broker begins to lead the partition, dropped when it no
     longer does."""
 
-    RECORD_TYPES: Mapping[int, RecordType] = group_records.RECORD_TYPES
+    RECORD_TYPES: ClassVar[Mapping[int, RecordType]] = group_records.RECORD_TYPES
 
     def __init__(self, context: GroupContext) -> None:
         self._context = context
