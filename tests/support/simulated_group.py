@@ -70,8 +70,11 @@ async def committed(
 ) -> dict[tuple[str, int], int]:
     """Offsets by topic and partition; what is not there is left out."""
     request = fetch_request(version, group_id, partitions, topic_ids=topic_ids)
-    response = await broker.call(request, OffsetFetchResponse, version)
-    (group,) = response.groups
+    while True:
+        (group,) = (await broker.call(request, OffsetFetchResponse, version)).groups
+        if group.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            break
+        await asyncio.sleep(0.01)  # As clients do, after a restart.
     assert group.error_code == ErrorCode.NONE
     return {
         (topic.name, one.partition_index): one.committed_offset
