@@ -129,6 +129,7 @@ class Broker:
             cluster_id=store.cluster_id,
             topic_configs=lambda topic: self._config.of_topic(image, topic),
         )
+        await self._producer_ids.skip(self._last_producer_id())
         config = self._config.current
         self._controller = controller = await become_controller(
             self._store,
@@ -155,7 +156,7 @@ class Broker:
         await self._register(image)
         if not store.adopts_logs:
             await self._set_strays_aside(image)
-        changes.start()
+        await changes.start()
         if store.adopts_logs:
             await self._adopt_logs(image, controller)
             await changes.applied()
@@ -256,6 +257,12 @@ class Broker:
                     return found.cluster_id
         return None
 
+    def _last_producer_id(self) -> ProducerId:
+        """That the logs know. The store has given out all of them, unless a log came from another
+        cluster, or the store was lost."""
+        known = (max(each.producer_state.producers, default=-1) for each in self.logs.logs.values())
+        return ProducerId(max(known, default=-1))
+
     async def _set_strays_aside(self, image: ClusterImage) -> None:
         """Logs of no topic: a crash between the deletion of a topic and that of its logs leaves
         them behind, or somebody copied them here. Nobody can say which, so they are kept."""
@@ -279,10 +286,6 @@ class Broker:
                 raise BrokerStartRefused(
                     f"what there is to take over is not known: {folder.failure}"
                 )
-        producers = [
-            max(each.producer_state.producers, default=-1) for each in self.logs.logs.values()
-        ]
-        await self._producer_ids.skip(ProducerId(max(producers, default=-1)))
         counts: dict[str, int] = {}
         ids: dict[str, TopicId | None] = {}
         for (topic, number), found in self.logs.logs.items():

@@ -43,7 +43,7 @@ class ProducerIds:
         acknowledged without being stored."""
         node = await self._store.get(znodes.PRODUCER_ID_BLOCK)
         block = znodes.decode_producer_id_block(node.data)
-        if block is None or block.last_producer_id < last_used:
+        if last_used > (block.last_producer_id if block else -1):
             used = ProducerIdBlock(self._broker_id, last_used, last_used)
             await self._store.set(
                 znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(used), node.version

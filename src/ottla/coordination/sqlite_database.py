@@ -469,7 +469,8 @@ class Database:
             raise StoreUnusable(
                 "",
                 f"{self._path} is damaged ({error}). It holds the topics, their ids and settings:"
-                " restore it from a copy. Without it only empty log folders can be started",
+                " restore it from a copy. If it is removed, topics are taken over from their"
+                " logs, with default settings",
             ) from error
 
     def _check_identity(self) -> None:

@@ -51,11 +51,11 @@ class Changes:
         self._queue: asyncio.Queue[Change] = asyncio.Queue()
         self._consumer: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Leads what is there to lead, then follows."""
         for topic in self._image.topics.values():
             numbers = [partition.partition for partition in topic.partitions]
-            self._lead(topic, numbers, is_new=False)
+            await self._lead(topic, numbers, is_new=False)
         self._image.on_change(self._queue.put_nowait)
         self._consumer = asyncio.get_running_loop().create_task(self._consume())
 
@@ -84,10 +84,10 @@ class Changes:
         match change:
             case TopicCreated(topic):
                 numbers = [partition.partition for partition in topic.partitions]
-                self._lead(topic, numbers, is_new=True)
+                await self._lead(topic, numbers, is_new=True)
                 self._groups.topics_changed([topic.name])
             case TopicChanged(topic, partitions):
-                self._lead(topic, partitions, is_new=True)
+                await self._lead(topic, partitions, is_new=True)
                 self._groups.topics_changed([topic.name])
             case TopicDeleted(topic):
                 await self._delete(topic)
@@ -98,7 +98,7 @@ class Changes:
                 self._config.take_dynamic(self._image)
                 self._set_configs(self._image.topics)
 
-    def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:
+    async def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:
         config = self._config.of_topic(self._image, topic.name)
         if topic.name == CONSUMER_OFFSETS:
             self._groups.partition_count = len(topic.partitions)
@@ -106,6 +106,8 @@ class Changes:
             partition = topic.partitions[number]
             if partition.leader != self._broker_id:
                 continue
+            # A log costs half a millisecond, and a request may ask for ten thousand.
+            await asyncio.sleep(0)
             try:
                 led = self._replicas.become_leader(
                     TopicPartition(topic.name, number),

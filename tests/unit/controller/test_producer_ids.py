@@ -8,7 +8,7 @@ import pytest
 from ottla.controller.producer_ids import ProducerIds
 from ottla.controller.registration import prepare_store
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import BrokerId
+from ottla.kernel.ids import BrokerId, ProducerId
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 
@@ -28,6 +28,17 @@ def test_ids_come_from_blocks_that_the_store_remembers() -> None:
         assert node.data == (b'{"version":1,"broker":7,"block_start":"1000","block_end":"1999"}')
         # A restart: the rest of the block is wasted, none is given twice.
         assert await ProducerIds(store, BrokerId(7)).next() == 2000
+
+    asyncio.run(main())
+
+
+def test_ids_that_logs_know_are_skipped() -> None:
+    async def main() -> None:
+        store = await prepared(MemoryEnsemble())
+        for last_used, expected in ((-1, 0), (5, 1000), (2500, 2501)):
+            ids = ProducerIds(store, BrokerId(7))
+            await ids.skip(ProducerId(last_used))
+            assert await ids.next() == expected
 
     asyncio.run(main())
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.storage.log import Log
 from ottla.testing.disk import Fault
 from ottla.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -121,3 +123,24 @@ def test_a_partition_that_cannot_be_made_takes_no_other_with_it() -> None:
         assert codes == [ErrorCode.KAFKA_STORAGE_ERROR, 0, 0, 0]
 
     with_broker(test, log_dirs="/one,/two")
+
+
+def test_a_topic_with_many_partitions_does_not_hold_up_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        logs = broker.machine.broker.logs
+        create_log = logs.create_log
+        made_at_once: list[int] = []
+
+        def count(*args: Any, **kwargs: Any) -> Log:
+            made_at_once.append(1 + (made_at_once[-1] if made_at_once else 0))
+            broker.loop.call_soon(made_at_once.append, 0)
+            return create_log(*args, **kwargs)
+
+        monkeypatch.setattr(logs, "create_log", count)
+        await broker.create_topic("t", 100)
+        assert made_at_once.count(1) == 100
+        assert max(made_at_once) == 1
+
+    with_broker(test)
