@@ -2,9 +2,12 @@
 
 from bench.benchmark import Benchmark
 from bench.benchmarks.cold_read import ColdRead
+from bench.benchmarks.group_commits import GroupCommits
+from bench.benchmarks.group_rebalance import GroupRebalance
 from bench.benchmarks.java_consume import JavaConsume
 from bench.benchmarks.java_produce import JavaProduce
 from bench.benchmarks.librdkafka import Librdkafka
+from bench.benchmarks.offsets_load import OffsetsLoad
 from bench.benchmarks.scaling import Scaling
 from bench.benchmarks.small_requests import SmallRequests
 from bench.benchmarks.start import Start
@@ -17,6 +20,9 @@ ALL: tuple[type[Benchmark], ...] = (
     Librdkafka,
     SmallRequests,
     SyncLatency,
+    GroupRebalance,
+    GroupCommits,
+    OffsetsLoad,
     ColdRead,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
     Scaling,
