@@ -238,6 +238,10 @@ class Partition:
         end = self.read_end(is_committed_only)
         return self.log.read(offset, max_bytes, max_offset=end, at_least_one=at_least_one)
 
+    def is_behind(self, offset: int) -> bool:
+        """Whether a read from there ends before the log does: one read is of one segment."""
+        return offset < self.log.active_base_offset
+
     def read_end(self, is_committed_only: bool) -> int:
         """The first offset that a reader may not see yet."""
         return self.last_stable_offset if is_committed_only else self.high_watermark

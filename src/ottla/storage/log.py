@@ -22,7 +22,7 @@ from ottla.records.batch import (
 )
 from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
-from ottla.storage.errors import CorruptFile
+from ottla.storage.errors import StorageFailure
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
@@ -36,10 +36,11 @@ from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
 from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.timestamp_search import (
+    ActiveView,
     TimestampOffset,
-    TimestampSearch,
     find_max_timestamp,
     find_timestamp,
+    search,
     view_active,
 )
 
@@ -332,52 +333,35 @@ class Log:
                 offset, max_bytes, max_offset, self._next_offset, at_least_one
             )
         except OSError as error:
-            raise self.folder.fail(error, f"reading {self.path}") from error
+            raise self.read_failed(error) from error
+
+    def read_failed(self, error: OSError) -> StorageFailure:
+        """Also for whoever brought something `Cold` into the page cache."""
+        return self.folder.fail(error, f"reading {self.path}")
+
+    @property
+    def active_base_offset(self) -> int:
+        return self._segments.active.base_offset
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than the timestamp. Looks off the loop."""
-        return await self._search(timestamp, find_timestamp)
+        return await search(self, timestamp, find_timestamp)
 
     async def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp. Looks off the loop."""
-        return await self._search(None, find_max_timestamp)
+        return await search(self, None, find_max_timestamp)
 
-    async def _search(
-        self,
-        timestamp: int | None,
-        search: Callable[[TimestampSearch], TimestampOffset | None],
-    ) -> TimestampOffset | None:
-        while True:
-            self.folder.check_online()
-            view = TimestampSearch(
-                list(self._segments.closed),
-                view_active(self._segments.active, self._committed_bytes(), timestamp),
-                timestamp,
-                self.log_start_offset,
-            )
-            try:
-                found = await self.folder.workers.submit(search, view)
-                self._check_not_deleted()  # Its files may have been those of another by then.
-                return found
-            except FileNotFoundError as error:
-                self._check_not_deleted()
-                if view.closed == self._segments.closed:
-                    raise self.folder.fail(error, f"searching {self.path}") from error
-                # Retention was quicker. Look at what is left.
-            except OSError as error:
-                raise self.folder.fail(error, f"searching {self.path}") from error
-            except CorruptFile as error:
-                self._check_not_deleted()
-                raise CorruptRecord(str(error)) from error
+    def view_active(self, timestamp: int | None) -> ActiveView:
+        """For `timestamp_search`: the active segment as it is now."""
+        segments = self._segments
+        end = segments.committed_bytes(self.log_end_offset, self._next_offset)
+        return view_active(segments.active, end, timestamp)
 
-    def _check_not_deleted(self) -> None:
+    def check_not_deleted(self) -> None:
         if self.is_deleted:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} was deleted"
             )
-
-    def _committed_bytes(self) -> int:
-        return self._segments.committed_bytes(self.log_end_offset, self._next_offset)
 
     # Leader epochs
 

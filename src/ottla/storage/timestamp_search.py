@@ -3,13 +3,18 @@ loop, on what does not change any more: closed segments, and the active one up t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.disk import File
+from ottla.records.errors import CorruptRecord
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import ScannedBatch, scan_batches
+from ottla.storage.errors import CorruptFile
 from ottla.storage.segment import ActiveSegment, Segment
+
+if TYPE_CHECKING:
+    from ottla.storage.log import Log
 
 
 class TimestampOffset(NamedTuple):
@@ -40,6 +45,30 @@ class TimestampSearch(NamedTuple):
     active: ActiveView
     timestamp: int | None
     log_start_offset: int
+
+
+async def search(
+    log: Log, timestamp: int | None, find: Callable[[TimestampSearch], TimestampOffset | None]
+) -> TimestampOffset | None:
+    """Looks off the loop. Raises `StorageFailure`, or KafkaError when the log is gone."""
+    while True:
+        log.folder.check_online()
+        closed = log.segments[:-1]
+        view = TimestampSearch(closed, log.view_active(timestamp), timestamp, log.log_start_offset)
+        try:
+            found = await log.folder.workers.submit(find, view)
+            log.check_not_deleted()  # Its files may have been those of another by then.
+            return found
+        except FileNotFoundError as error:
+            log.check_not_deleted()
+            if closed == log.segments[:-1]:
+                raise log.read_failed(error) from error
+            # Retention was quicker. Look at what is left.
+        except OSError as error:
+            raise log.read_failed(error) from error
+        except CorruptFile as error:
+            log.check_not_deleted()
+            raise CorruptRecord(str(error)) from error
 
 
 def find_timestamp(search: TimestampSearch) -> TimestampOffset | None:

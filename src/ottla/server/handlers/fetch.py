@@ -60,6 +60,7 @@ class Fetch:
         "_clean",
         "_cold",
         "_has_error",
+        "_is_behind",
         "_is_committed_only",
         "_is_incremental",
         "_max_bytes",
@@ -88,7 +89,8 @@ class Fetch:
         self._results: list[tuple[FetchedPartition, PartitionData]] = []
         self._byte_count = 0
         self._has_error = False
-        self._cold: list[Cold] = []
+        self._is_behind = False  # There is more in a next segment: why wait for more to come?
+        self._cold: list[tuple[Partition, Cold]] = []
         self._clean: list[FetchedPartition] = []  # read to their end
         session = self._session
         candidates = session.dirty if self._is_incremental else session.partitions.values()
@@ -118,7 +120,7 @@ class Fetch:
             self._has_error = True
             return self._error(fetched, error)
         if isinstance(records, Cold):
-            self._cold.append(records)
+            self._cold.append((partition, records))
             records = None
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
@@ -127,6 +129,8 @@ class Fetch:
             session.dirty.pop(fetched, None)
             session.dirty[fetched] = None
             self._byte_count += len(records)
+            if self._byte_count < self._request.min_bytes:
+                self._is_behind |= partition.is_behind(fetched.fetch_offset)
         else:
             if fetched.fetch_offset >= partition.read_end(self._is_committed_only):
                 self._clean.append(fetched)
@@ -176,6 +180,7 @@ class Fetch:
             or self._has_error
             or self._byte_count >= self._request.min_bytes
             or not self._session.partitions
+            or self._is_behind
         )
 
     def response(self) -> FetchResponse:
@@ -230,9 +235,12 @@ class Fetch:
     async def _warm(self) -> None:
         """Brings what was cold into the page cache, off the loop."""
         submit = self._services.workers.submit
-        await asyncio.gather(
-            *(submit(cold.file.read_at, cold.offset, cold.length) for cold in self._cold)
+        failures = await asyncio.gather(
+            *(submit(cold.warm) for _, cold in self._cold), return_exceptions=True
         )
+        for (partition, _), failure in zip(self._cold, failures, strict=True):
+            if isinstance(failure, OSError):
+                partition.log.read_failed(failure)  # The client hears of it when it is read anew.
 
 
 def _lookup(services: Services, topic: TopicKey, index: int) -> Partition:

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import iter_headers
+from ottla.storage.segment import ActiveSegment
+from ottla.testing.disk import Fault
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -131,6 +135,27 @@ def test_a_fetch_waits_for_enough_bytes() -> None:
         assert not fetch.done()
         await broker.produce("t", b"x" * 100)
         assert base_offsets(only(await fetch)) == [0, 1]
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_a_fetch_does_not_wait_at_the_end_of_a_segment(session_epoch: int) -> None:
+    """There is more in the next one, which comes with the next fetch."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", segment_bytes="1048576")
+        for _ in range(3):
+            await broker.produce("t", b"x" * 700_000)
+        asked = request(
+            "t",
+            ask(1, max_bytes=10_000_000),
+            max_wait_ms=60_000,
+            min_bytes=1_000_000,
+            session_epoch=session_epoch,
+        )
+        data = only(await asyncio.wait_for(broker.call(asked, FetchResponse, BY_NAME), 1))
+        assert base_offsets(data) == [1]
 
     with_broker(test)
 
@@ -290,5 +315,22 @@ def test_cold_records_are_warmed_before_they_are_sent() -> None:
         consumer = await broker.connect()
         data = only(await consumer.call(request("t", ask()), FetchResponse, BY_NAME))
         assert base_offsets(data) == [0]
+
+    with_broker(test)
+
+
+def test_a_cold_read_that_fails_is_an_error_of_the_storage() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        path = "/data/t-0/00000000000000000000.log"
+        broker.machine.disk.evict(path)
+        broker.machine.disk.fail(Fault("read_at", path))
+        # Long ago, so that the position is not remembered.
+        active = broker.machine.broker.replicas.partition("t", 0).log.segments[0]
+        assert isinstance(active, ActiveSegment)
+        active._recent.clear()
+        data = only(await broker.call(request("t", ask()), FetchResponse, BY_NAME))
+        assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     with_broker(test)
