@@ -125,9 +125,9 @@ def recorded_frames(make_broker: MakeBroker) -> list[bytes]:
         proxy.forward_to(port)
         make_broker(args=["--listen", f"127.0.0.1:{port}", "--advertise", proxy.bootstrap])
         for client in CLIENTS.values():
-            topic = f"t-{type(client).__name__}"
-            client.produce(proxy.bootstrap, topic, [Message(b"k", b"v" * 50)] * 5, "gzip")
-            client.consume(proxy.bootstrap, topic, 5)
+            # To the topic that the broker under attack has too.
+            client.produce(proxy.bootstrap, "t", [Message(b"k", b"v" * 50)] * 5, "gzip")
+            client.consume(proxy.bootstrap, "t", 5)
         return list(proxy.frames)
 
 
