@@ -23,6 +23,10 @@ FINAL_EPOCH = -1
 
 EPOCH_MAX = 0x7FFF_FFFF
 
+PARTITION_COUNT_MAX = 1_000_000
+"""In all sessions together, some 300 MB. Sessions are kept for clients that may be gone, and a
+thousand of them could have half a million partitions each."""
+
 TopicKey = str | TopicId
 """The topic as the client names it: by name before v13, by id since."""
 
@@ -170,6 +174,7 @@ class FetchSessions:
         self._slot_count = slot_count
         self._eviction_s = eviction_ms / 1000
         self._sessions: dict[int, FetchSession] = {}  # the longest unused first
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -179,12 +184,17 @@ class FetchSessions:
         what changed. Raises KafkaError when the client must begin anew."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
-            if request.session_epoch == FINAL_EPOCH:
+            asked_count = sum(len(topic.partitions) for topic in request.topics)
+            if (
+                request.session_epoch == FINAL_EPOCH
+                or self._partition_count + asked_count > PARTITION_COUNT_MAX
+            ):
                 session = FetchSession(NO_SESSION, uses_topic_ids)
             else:
                 session = FetchSession(self._new_id(), uses_topic_ids)
             session.update(request)
             if session.id != NO_SESSION:
+                self._partition_count += len(session.partitions)
                 session.last_used_s = self._clock.monotonic_s()
                 self._sessions[session.id] = session
             return session, False
@@ -201,11 +211,17 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used_s = self._clock.monotonic_s()
         self._sessions[session.id] = self._sessions.pop(session.id)
+        self._partition_count -= len(session.partitions)
         session.update(request)
+        self._partition_count += len(session.partitions)
+        if self._partition_count > PARTITION_COUNT_MAX:
+            self._close(session.id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return session
 
     def _close(self, session_id: int) -> None:
         if session := self._sessions.pop(session_id, None):
+            self._partition_count -= len(session.partitions)
             session.close()
 
     def _new_id(self) -> int:

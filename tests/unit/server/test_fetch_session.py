@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.server import fetch_session
 from ottla.server.fetch_session import EPOCH_MAX, NO_SESSION, FetchSessions
 from ottla.testing.loop import VirtualClock, VirtualLoop
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -114,3 +115,22 @@ def test_a_session_may_begin_without_partitions(sessions: FetchSessions) -> None
     session, _ = sessions.begin(request(), False)
     assert session.id != NO_SESSION
     assert len(sessions) == 1
+
+
+def test_sessions_have_only_so_many_partitions_together(
+    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_session, "PARTITION_COUNT_MAX", 5)
+    first, _ = sessions.begin(request(0, 1, 2), False)
+    refused, _ = sessions.begin(request(0, 1, 2), False)
+    assert (first.id == NO_SESSION, refused.id == NO_SESSION) == (False, True)
+    assert len(refused.partitions) == 3
+    second, _ = sessions.begin(request(0, 1), False)
+    with pytest.raises(KafkaError) as caught:
+        sessions.begin(request(2, session_id=second.id, epoch=1), False)
+    assert caught.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    update = request(session_id=first.id, epoch=1)
+    update.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0, 1, 2])]
+    sessions.begin(update, False)
+    third, _ = sessions.begin(request(0, 1, 2, 3, 4), False)
+    assert third.id != NO_SESSION
