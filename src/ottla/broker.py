@@ -149,7 +149,7 @@ class Broker:
         self._server = server = Server(
             self._network,
             Dispatcher(self._make_services(image, controller, self.groups, changes)),
-            config,
+            lambda: self._config.current,
             self._clock,
         )
         self._listen(server)

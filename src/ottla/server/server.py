@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from ottla.kernel.clock import Clock, Timer
@@ -35,11 +36,18 @@ class Server:
     """Owned by the broker, from when it can answer until it stops."""
 
     def __init__(
-        self, network: Network, dispatcher: Dispatcher, config: BrokerConfig, clock: Clock
+        self,
+        network: Network,
+        dispatcher: Dispatcher,
+        current_config: Callable[[], BrokerConfig],
+        clock: Clock,
     ) -> None:
+        """`max.connections` may change while the broker runs, the rest may not."""
+        config = current_config()
         self._network = network
         self._dispatcher = dispatcher
         self._config = config
+        self._current_config = current_config
         self._clock = clock
         self._receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         byte_count_max = config.queued_max_request_bytes
@@ -95,11 +103,12 @@ class Server:
             self._memory,
             self._connections.discard,
         )
-        if len(self._connections) >= self._config.max_connections:
+        count_max = self._current_config().max_connections
+        if len(self._connections) >= count_max:
             log.warning(
                 "refusing connection peer=%s: max.connections=%d are open",
                 transport.peer,
-                self._config.max_connections,
+                count_max,
             )
             connection.close()
         self._connections.add(connection)

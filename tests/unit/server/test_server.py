@@ -42,9 +42,8 @@ class Harness:
     def __init__(self, loop: VirtualLoop, settings: dict[str, str]) -> None:
         self.network = SimulatedNetwork(loop, random.Random(0), chunk_bytes_max=1 << 20)
         self.echo = Echo()
-        self.server = Server(
-            self.network, self.echo, BrokerConfig(settings), clock=VirtualClock(loop)
-        )
+        self.config = BrokerConfig(settings)
+        self.server = Server(self.network, self.echo, lambda: self.config, clock=VirtualClock(loop))
         self.port = self.server.listen("IN", "localhost", 0)
 
     async def connect(self, port: int = 0) -> Client:
@@ -98,6 +97,17 @@ def test_connections_over_the_limit_are_closed_until_one_leaves() -> None:
         assert clients[1].received
 
     run(scenario, max_connections="2")
+
+
+def test_the_number_of_connections_may_be_changed_while_it_runs() -> None:
+    async def scenario(harness: Harness) -> None:
+        for limit in (1, 2, 3):
+            harness.config = BrokerConfig({"max.connections": str(limit)})
+            for _ in range(3):
+                await harness.connect()
+            assert harness.server.connection_count == limit
+
+    run(scenario)
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
