@@ -17,6 +17,8 @@ from ottla.replication.partition import Partition
 
 logger = logging.getLogger(__name__)
 
+_MANY_RECORDS = 1000
+
 S = TypeVar("S", bound=State)
 T = TypeVar("T")
 
@@ -56,11 +58,11 @@ class Runtime(Generic[S]):
     async def _load(self, shard: Shard[S]) -> None:
         try:
             async with self._load_turn:
-                await shard.load()
-                # What was loaded stays: looking through a million offsets for garbage would stall
-                # the loop for a tenth of a second, again and again.
-                gc.freeze()
-        except KafkaError as error:
+                if await shard.load() >= _MANY_RECORDS:
+                    # What was loaded stays: looking through a million offsets for garbage would
+                    # stall the loop for a tenth of a second, again and again.
+                    gc.freeze()
+        except (KafkaError, OSError) as error:
             logger.error("%s cannot be loaded: %s", shard.partition.topic_partition, error)
 
     def resign(self, number: int) -> None:

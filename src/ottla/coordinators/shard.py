@@ -76,9 +76,10 @@ class Shard(Generic[S]):
 
     # -- loading ----------------------------------------------------------------------------
 
-    async def load(self) -> None:
-        """Replays the log, in slices. Whatever is appended meanwhile would be by this shard, which
-        does not serve yet."""
+    async def load(self) -> int:
+        """Replays the log, in slices; returns how many records. Whatever is appended meanwhile
+        would be by this shard, which does not serve yet."""
+        record_count = 0
         log = self.partition.log
         offset = log.log_start_offset
         end = log.log_end_offset
@@ -95,6 +96,7 @@ class Shard(Generic[S]):
                 offset = header.next_offset
                 if header.is_control:
                     continue
+                record_count += header.record_count
                 batch = content[position : position + header.size_bytes]
                 for record in iter_records(batch):
                     self._replay_loaded(record)
@@ -103,6 +105,7 @@ class Shard(Generic[S]):
                         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
         if not self._is_closed:
             self.serve()
+        return record_count
 
     def serve(self) -> None:
         """From now on: there is nothing to load, or it is loaded."""

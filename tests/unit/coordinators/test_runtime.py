@@ -6,6 +6,7 @@ import pytest
 
 from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.unit.coordinators.test_shard import Counters
@@ -68,5 +69,29 @@ def test_what_this_broker_does_not_lead_is_not_its_business() -> None:
         with pytest.raises(KafkaError) as raised:
             await nothing.write("a", lambda s: s.add("a"))
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    with_broker(test)
+
+
+def test_a_shard_that_cannot_be_read_does_not_hold_up_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 3)
+        for name in ("a", "b", "c"):
+            await runtime.write(name, lambda s, name=name: s.add(name))  # type: ignore[misc]
+        await runtime.close()
+        failing = runtime.partition_of("a")
+        path = f"/data/state-{failing}/00000000000000000000.log"
+        broker.machine.disk.fail(Fault("read_at", path))
+        again = lead_all(broker, 3)
+        await asyncio.sleep(1)
+        for name in ("b", "c"):
+            assert again.read(name, lambda s, n=name: s.counts[n]) == 1  # type: ignore[misc]
+        with pytest.raises(KafkaError) as raised:
+            again.read("a", lambda s: s.counts)
+        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert f"state-{failing} cannot be loaded" in caplog.text
+        await again.close()
 
     with_broker(test)
