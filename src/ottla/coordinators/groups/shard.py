@@ -15,6 +15,7 @@ from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group import Group
 from ottla.coordinators.groups.offsets import NO_TIMESTAMP, CommittedOffset, Offsets
 from ottla.coordinators.groups.records import (
+    ConsumerGroupMetadataKey,
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
@@ -317,6 +318,8 @@ class GroupShard:
                 self.offsets.replay_group_deleted(key.group)
         else:
             self._consumer.replay(record)
+            if isinstance(key, ConsumerGroupMetadataKey) and value is None:
+                self.offsets.replay_group_deleted(key.group_id)
 
     def loaded(self) -> None:
         self._classic.loaded()

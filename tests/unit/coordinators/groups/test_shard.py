@@ -4,6 +4,7 @@ tests/unit/server/handlers."""
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from ottla.coordinators.groups.records import (
     RECORD_TYPES,
@@ -16,6 +17,11 @@ from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.records.batch import iter_headers
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import Cold
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import (
     SESSION_MS,
@@ -231,3 +237,52 @@ def test_many_groups_expire_too() -> None:
             assert await committed(broker, group_id) == {}
 
     with_broker(test, offsets_topic_num_partitions="1", **EXPIRY)
+
+
+async def beat(broker: SimulatedBroker, member_id: str, member_epoch: int) -> int:
+    """A member of the consumer protocol; returns its epoch."""
+    is_joining = member_epoch == 0
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id=member_id,
+        member_epoch=member_epoch,
+        rebalance_timeout_ms=60_000 if is_joining else -1,
+        subscribed_topic_names=["t"] if is_joining else None,
+        topic_partitions=[] if is_joining else None,
+    )
+    response = await broker.call(request, ConsumerGroupHeartbeatResponse)
+    assert response.error_code == ErrorCode.NONE, response.error_message
+    return response.member_epoch
+
+
+def test_a_deleted_consumer_group_is_gone_with_its_offsets() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        epoch = await beat(broker, "m", 0)
+        fields: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": epoch}
+        assert await commit(broker, "g", {"t": {0: 7}}, **fields) == [ErrorCode.NONE]
+        assert await delete(broker, "g") == [ErrorCode.NON_EMPTY_GROUP]
+        await beat(broker, "m", -1)
+        assert await committed(broker, "g") == {("t", 0): 7}
+        assert await delete(broker, "g") == [ErrorCode.NONE]
+        assert await committed(broker, "g") == {}
+        assert (await broker.call(ListGroupsRequest(), ListGroupsResponse)).groups == []
+        assert await delete(broker, "g") == [ErrorCode.GROUP_ID_NOT_FOUND]
+
+    with_broker(test)
+
+
+def test_an_empty_consumer_group_expires_with_its_offsets() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        epoch = await beat(broker, "m", 0)
+        fields: dict[str, Any] = {"member_id": "m", "generation_id_or_member_epoch": epoch}
+        await commit(broker, "g", {"t": {0: 7}}, **fields)
+        await beat(broker, "m", -1)
+        await asyncio.sleep(RETENTION_S + 2 * CHECK_S)
+        assert await committed(broker, "g") == {}
+        assert (await broker.call(ListGroupsRequest(), ListGroupsResponse)).groups == []
+
+    with_broker(test, **EXPIRY)
