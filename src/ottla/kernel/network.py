@@ -10,7 +10,9 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +35,9 @@ _JOIN_BYTES_MAX = 64 * 1024
 _IOV_MAX = 512
 
 _ACCEPT_PAUSE_S = 1.0
+# Of all descriptors the last ones are kept for files. A log that cannot be rolled for want of one
+# takes its log dir offline: clients that connect and do nothing must not bring that about.
+_FILE_DESCRIPTORS_MIN = 256
 _BACKLOG = 1024
 _PORT_TRIES = 16
 
@@ -232,6 +237,7 @@ class SystemListener:
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._descriptor_max = _descriptor_max()
 
     def start(self) -> None:
         self._add_readers()
@@ -261,13 +267,28 @@ class SystemListener:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                # Level-triggered: without a pause the loop would spin on what it cannot take.
-                log.error("cannot accept a connection: %s; trying again in 1 s", error)
-                self._remove_readers()
-                self._loop.call_later(_ACCEPT_PAUSE_S, self._add_readers)
+                self._pause(str(error))
+                return
+            if sock.fileno() > self._descriptor_max:
+                sock.close()
+                self._pause("too many open files")
                 return
             transport = _transport(sock, address, self._workers)
             transport.start(self._accept(transport))
+
+    def _pause(self, reason: str) -> None:
+        """Level-triggered: without a pause the loop would spin on what it cannot take."""
+        log.error("cannot accept a connection: %s; trying again in 1 s", reason)
+        self._remove_readers()
+        self._loop.call_later(_ACCEPT_PAUSE_S, self._add_readers)
+
+
+def _descriptor_max() -> int:
+    """The largest that a connection may have; the system gives out the smallest that is free."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        limit = sys.maxsize
+    return limit - 1 - min(_FILE_DESCRIPTORS_MIN, limit // 4)
 
 
 class SystemNetwork:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable
@@ -425,6 +426,36 @@ def test_a_port_that_one_family_lacks_is_given_back_to_the_other(
         pair.network.listen("127.0.0.1", free.port, Sides()).close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize(("limit", "largest"), [(1024, 767), (100, 74), (1 << 20, (1 << 20) - 257)])
+def test_the_last_descriptors_are_for_files(
+    limit: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+    assert network._descriptor_max() == largest
+
+
+def test_a_connection_that_would_take_a_files_descriptor_is_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(network, "_ACCEPT_PAUSE_S", 0.01)
+    monkeypatch.setattr(network, "_descriptor_max", lambda: 2)
+
+    async def scenario() -> None:
+        workers = ThreadWorkers()
+        sides, clients = Sides(), Sides()
+        listener = SystemNetwork(workers).listen("127.0.0.1", 0, sides)
+        listener.start()
+        await SystemNetwork(workers).connect("127.0.0.1", listener.port, clients)
+        refused = await clients.first()
+        await refused.until(lambda: refused.is_lost)
+        assert not sides.made
+        listener.close()
+        workers.close()
+
+    asyncio.run(scenario())
+    assert "too many open files" in caplog.text
 
 
 def test_a_listener_without_a_descriptor_to_spare_tries_again_later(
