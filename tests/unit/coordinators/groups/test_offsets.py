@@ -17,7 +17,8 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from ottla.wire.codec import MalformedMessage
 from tests.support.classic_groups import NoTopics
 from tests.support.group_timers import ManualTimers
 
@@ -200,3 +201,57 @@ def test_with_a_group_it_is_the_group_that_says_from_when_on() -> None:
     assert expired(offsets, 5000 + RETENTION_MS) == ({0}, True)
     group.read_topics = ("t",)
     assert expired(offsets, 10 * RETENTION_MS) == (set(), False)
+
+
+PLAIN = CommittedOffset(7, 3, "", 1000, topic_id=ONE_ID)
+
+
+def test_the_short_cut_of_loading_leads_to_the_same() -> None:
+    offsets = make_offsets()
+    for group_id in ("g", "ä" * 50):
+        for topic in ("t", "u"):
+            for partition in (0, 1, 100_000):
+                at = TopicPartition(topic, partition)
+                key, value = encode_record(offsets.commit(group_id, at, PLAIN))
+                assert value is not None
+                assert offsets.replay_plain(key, value)
+                assert offsets.get(group_id, topic, partition) == PLAIN
+    offsets.loaded()
+    assert offsets.topics("g") == {"t": dict.fromkeys((0, 1, 100_000), PLAIN)} | {
+        "u": dict.fromkeys((0, 1, 100_000), PLAIN)
+    }
+
+
+@pytest.mark.parametrize(
+    "committed",
+    [
+        PLAIN._replace(metadata="why"),
+        PLAIN._replace(topic_id=NO_TOPIC_ID),
+        PLAIN._replace(expire_timestamp=2000),
+        # As long as the plain ones.
+        PLAIN._replace(metadata="x" * 18, topic_id=NO_TOPIC_ID),
+    ],
+)
+def test_the_short_cut_is_for_plain_offsets_only(committed: CommittedOffset) -> None:
+    offsets = make_offsets()
+    key, value = encode_record(offsets.commit("g", AT, committed))
+    assert value is not None
+    assert not offsets.replay_plain(key, value)
+    assert not offsets.knows("g")
+
+
+def test_the_short_cut_is_for_offsets_only() -> None:
+    offsets = make_offsets()
+    key, value = encode_record(offsets.commit("g", AT, PLAIN))
+    assert value is not None
+    assert not offsets.replay_plain(b"\0\2" + key[2:], value)
+    assert not offsets.replay_plain(key + b"\0", value)
+    assert not offsets.knows("g")
+
+
+def test_the_short_cut_refuses_a_key_that_is_cut_off() -> None:
+    offsets = make_offsets()
+    key, value = encode_record(offsets.commit("g", AT, PLAIN))
+    assert value is not None
+    with pytest.raises(MalformedMessage):
+        offsets.replay_plain(key[:-1], value)
