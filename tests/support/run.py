@@ -20,6 +20,7 @@ _BIN = Path(sys.executable).parent
 _REPORT = _ROOT / ".cache" / "test-report.xml"
 _IS_CI = os.environ.get("CI") == "true"
 
+_TYPED = ["src", "tools", "tests", "bench", "examples"]
 _SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
 
 
@@ -47,7 +48,7 @@ def main() -> int:
             ("format", lambda: _check("format", "ruff", "format", "--check", ".")),
             ("lint", lambda: _check("lint", "ruff", "check", ".")),
             ("shell", _check_shell),
-            ("types", lambda: _check("types", "mypy", "src", "tools", "tests", "bench")),
+            ("types", lambda: _check("types", "mypy", *_TYPED)),
             ("imports", lambda: _check("imports", "lint-imports", "--no-logo")),
         ]
     sections.append(("tests", lambda: _run_tests(args)))
