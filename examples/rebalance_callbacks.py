@@ -50,13 +50,7 @@ class Counter:
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         print(f"{self.name} gives up {numbers(partitions)}")
-        consumed = [
-            TopicPartition(TOPIC, one.partition, self._next_offsets.pop(one.partition))
-            for one in partitions
-            if one.partition in self._next_offsets
-        ]
-        if consumed:
-            consumer.commit(offsets=consumed, asynchronous=False)
+        self._commit([one.partition for one in partitions])
         for one in partitions:
             print(f"{self.name} counted {self.counts.pop(one.partition)} in {one.partition}")
 
@@ -78,7 +72,18 @@ class Counter:
         self.counts[partition] += 1
         self._next_offsets[partition] = offset + 1
 
+    def _commit(self, partitions: list[int]) -> None:
+        consumed = [
+            TopicPartition(TOPIC, number, self._next_offsets.pop(number))
+            for number in partitions
+            if number in self._next_offsets
+        ]
+        if consumed:
+            self._consumer.commit(offsets=consumed, asynchronous=False)
+
     def close(self) -> None:
+        # In the callback it can be too late: the client may have left the group by then.
+        self._commit(list(self._next_offsets))
         self._consumer.close()
 
 
