@@ -44,6 +44,13 @@ class ReplicaManager:
             partition.log.folder.check_online()
         return partition
 
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker has a replica of it, on a disk that has failed."""
+        partition = self._partitions.get((topic, index))
+        if partition is None:
+            return (topic, index) in self._offline
+        return partition.log.folder.failure is not None
+
     def partition_by_id(self, topic_id: TopicId, index: int) -> Partition:
         name = self._topic_names.get(topic_id)
         if name is None:

@@ -7,7 +7,11 @@ from ottla.coordination.image import TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import is_internal
 from ottla.server.context import RequestContext
-from ottla.server.handlers.metadata import TOPIC_OPERATIONS, partition_metadata
+from ottla.server.handlers.metadata import (
+    TOPIC_OPERATIONS,
+    offline_replicas,
+    partition_metadata,
+)
 from ottla.server.services import Services
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -86,7 +90,7 @@ def _described(
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
     for partition in topic.partitions[first:last]:
-        metadata = partition_metadata(services.image, partition)
+        metadata = partition_metadata(offline_replicas(services, topic.name, partition), partition)
         described.partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=metadata.error_code,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from ottla.controller.topic_names import check_topic_name
 from ottla.controller.topics import NewTopic
-from ottla.coordination.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from ottla.coordination.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
-from ottla.kernel.internal_topics import is_internal
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, is_internal
 from ottla.server.context import RequestContext
+from ottla.server.internal_topics import ensure_internal_topic
 from ottla.server.services import Services
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -43,7 +44,7 @@ async def handle(
     if asked and version < BY_ID_SINCE and any(map(_is_by_id, asked)):
         return _refused(asked)
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
-        topics = [_topic(image, topic) for topic in image.topics.values()]
+        topics = [_topic(services, topic) for topic in image.topics.values()]
     else:
         topics = [
             await _asked_topic(services, one, request.allow_auto_topic_creation) for one in asked
@@ -96,38 +97,51 @@ async def _asked_topic(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return _topic(image, topic)
+        return _topic(services, topic)
     assert asked.name is not None, "what is not asked for by id has a name"
     topic = image.topics.get(asked.name)
     if topic is not None:
-        return _topic(image, topic)
+        return _topic(services, topic)
     try:
         if not (may_create and services.config.auto_create_topics_enable):
             check_topic_name(asked.name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if asked.name == CONSUMER_OFFSETS:
+            return _topic(services, await ensure_internal_topic(services, asked.name))
         created = await services.topics.create(NewTopic(asked.name))
         await services.changes_applied()
-        return _topic(image, created.topic)
+        return _topic(services, created.topic)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.TOPIC_ALREADY_EXISTS and asked.name in image.topics:
-            return _topic(image, image.topics[asked.name])
+            return _topic(services, image.topics[asked.name])
         return MetadataResponseTopic(
             error_code=code, name=asked.name, is_internal=is_internal(asked.name)
         )
 
 
-def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
+def _topic(services: Services, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[partition_metadata(image, partition) for partition in topic.partitions],
+        partitions=[
+            partition_metadata(offline_replicas(services, topic.name, partition), partition)
+            for partition in topic.partitions
+        ],
     )
 
 
-def partition_metadata(image: ClusterImage, partition: PartitionImage) -> MetadataResponsePartition:
-    has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
+def offline_replicas(services: Services, topic: str, partition: PartitionImage) -> list[int]:
+    """A replica on a failed disk is offline like one on a broker that is gone."""
+    offline = services.image.offline_replicas(partition)
+    if services.replicas.is_offline(topic, partition.partition):
+        offline.append(services.broker_id)
+    return offline
+
+
+def partition_metadata(offline: list[int], partition: PartitionImage) -> MetadataResponsePartition:
+    has_leader = partition.leader != NO_LEADER and partition.leader not in offline
     return MetadataResponsePartition(
         error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.partition,
@@ -135,5 +149,5 @@ def partition_metadata(image: ClusterImage, partition: PartitionImage) -> Metada
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=image.offline_replicas(partition),
+        offline_replicas=offline,
     )

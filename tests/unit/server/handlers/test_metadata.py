@@ -186,7 +186,30 @@ def test_each_listener_tells_of_itself() -> None:
 def test_a_partition_whose_leader_is_gone_says_so(leader: int) -> None:
     image = ClusterImage()
     partition = PartitionImage(0, replicas=(2, 3), leader=leader, leader_epoch=4, isr=(2,))
-    metadata = partition_metadata(image, partition)
+    metadata = partition_metadata(image.offline_replicas(partition), partition)
     assert metadata.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (metadata.leader_id, metadata.leader_epoch) == (-1, 4)
     assert metadata.offline_replicas == [2, 3]
+
+
+def test_a_partition_on_a_failed_disk_has_no_leader() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        broker.machine.broker.logs.folders[0].fail(OSError("gone"), "testing")
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        (topic,) = (await broker.call(request, MetadataResponse)).topics
+        (partition,) = topic.partitions
+        assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
+
+    with_broker(test)
+
+
+def test_the_topic_of_the_group_coordinator_is_made_as_it_must_be() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="__consumer_offsets")])
+        (topic,) = (await broker.call(request, MetadataResponse)).topics
+        assert topic.is_internal
+        assert len(topic.partitions) == 50
+
+    with_broker(test)
