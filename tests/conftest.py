@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,11 @@ from tests.support.dump_log import complaints, segment_files
 from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
 from tools import apache_kafka as apache_kafka_tools
+
+# A shell that runs `./test` in the background leaves Ctrl-C ignored, and so would every program that
+# a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IS_CI = os.environ.get("CI") == "true"
 
