@@ -18,8 +18,8 @@ from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
 from tools import apache_kafka as apache_kafka_tools
 
-# A shell that runs `./test` in the background leaves Ctrl-C ignored, and so would every program that
-# a test starts and interrupts.
+# A shell that runs `./test` in the background leaves Ctrl-C ignored, and so would every program
+# that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
