@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,3 +174,26 @@ def pytest_terminal_summary(
         )
     if verdict.not_read:
         terminalreporter.line(verdict.not_read)
+
+
+# kafka-python and aiokafka leave it to the collector to close sockets when a broker goes away.
+# Where such clients are tested that is no error, nor may it become one of a test that comes later.
+_OF_CLIENTS = "ignore:unclosed:ResourceWarning"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if _has_clients(item.path):
+        item.add_marker(pytest.mark.filterwarnings(_OF_CLIENTS))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sockets_left_by_clients(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if _has_clients(request.path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
+def _has_clients(path: Path) -> bool:
+    return bool({"compat", "faults"} & set(path.parts))
