@@ -68,7 +68,9 @@ def test_java_and_librdkafka_in_one_group(bootstrap: str, topic: str) -> None:
     member = ConfluentMember(bootstrap, topic, topic, auto_commit_interval_ms=100)
     command = tool_command(
         "console-consumer",
-        *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic),
+        # From the beginning: else it goes to the end of what it is given, and that may be after
+        # the first records have come.
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--from-beginning"),
         *("--command-property", "group.protocol=classic"),
         *("--command-property", "heartbeat.interval.ms=300"),
         *("--command-property", "auto.commit.interval.ms=100"),
