@@ -10,7 +10,6 @@ import random
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +65,6 @@ class ReadyInfo:
     broker_id: int
     addresses: list[str]
     data_dirs: list[str]
-    seconds: float
 
 
 class Broker:
@@ -330,9 +328,7 @@ class Broker:
         return self.replicas.high_watermark_of(of)
 
 
-async def _run(
-    config: BrokerConfig, on_ready: Callable[[ReadyInfo], None], started_s: float
-) -> int:
+async def _run(config: BrokerConfig, on_ready: Callable[[ReadyInfo], None]) -> int:
     clock = SystemClock()
     disk = SystemDisk()
     workers = ThreadWorkers()
@@ -363,7 +359,6 @@ async def _run(
                 broker_id=broker.broker_id,
                 addresses=[address_text(endpoint) for endpoint in broker.endpoints],
                 data_dirs=list(config.log_dirs),
-                seconds=time.monotonic() - started_s,
             )
         )
         broker.failed.add_done_callback(lambda _: stopping.set())
@@ -398,10 +393,9 @@ def address_text(endpoint: Endpoint) -> str:
 
 def run(config: BrokerConfig, *, on_ready: Callable[[ReadyInfo], None]) -> int:
     """Runs a broker in this process until SIGTERM or SIGINT."""
-    started_s = time.monotonic()
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(config, on_ready, started_s))
+        return runner.run(_run(config, on_ready))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -132,7 +132,7 @@ def test_the_ready_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.123)
-    _say_ready(ReadyInfo(1, ["127.0.0.1:43210"], ["D"], 0.05), 100.0)
+    _say_ready(ReadyInfo(1, ["127.0.0.1:43210"], ["D"]), 100.0)
 
     assert capsys.readouterr().out == (
         f"ottla {__version__} ready: broker 1 on 127.0.0.1:43210, data in D (0.12 s)\n"
