@@ -48,17 +48,22 @@ class Deferred(Generic[T]):
 class Result(Generic[T]):
     """The response, and the records that must be in the log before it is given."""
 
-    __slots__ = ("on_failed", "records", "response")
+    __slots__ = ("on_failed", "on_written", "records", "response")
 
     def __init__(
         self,
         response: T | Deferred[T],
         records: Sequence[CoordinatorRecord] = (),
         *,
+        on_written: Callable[[], None] | None = None,
         on_failed: Callable[[KafkaError], None] | None = None,
     ) -> None:
         self.response = response
         self.records = records
+        self.on_written = on_written
+        """Called when the records are in the log and replayed, before the response is given and
+        before the next operation; at once when there are none to write. For what may begin only
+        now: it must not be begun on behalf of a record that a crash could take back."""
         self.on_failed = on_failed
         """Called when the records could not be written, to take back what the handler changed in
         the state that is not replayed; then the error is the answer, unless the response is

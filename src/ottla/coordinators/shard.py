@@ -161,6 +161,8 @@ class Shard(Generic[S]):
         result = operation(self._state)
         if result.records:
             await self._commit(result)
+        elif result.on_written is not None:
+            result.on_written()
         response = result.response
         if isinstance(response, Deferred):
             return await _resolved(response)
@@ -180,6 +182,8 @@ class Shard(Generic[S]):
         else:
             for offset, record in enumerate(result.records, first_offset):
                 self._state.replay(offset, record)
+            if result.on_written is not None:
+                result.on_written()
         finally:
             self._is_appending = False
             if self._waiting:

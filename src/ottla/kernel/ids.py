@@ -27,6 +27,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class ProducerIdAndEpoch(NamedTuple):
+    """One life of a producer: of two with the same id, the higher epoch fences the other."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+
+
 def new_topic_id(rng: random.Random) -> TopicId:
     """A random version 4 UUID whose text does not begin with a dash (so that it can be an
     argument on a command line), as Kafka makes them."""

@@ -135,6 +135,41 @@ def test_a_write_that_fails_is_not_replayed() -> None:
     with_broker(test)
 
 
+def test_what_may_begin_only_when_it_is_written_begins_after_the_replay() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        seen: list[dict[str, int]] = []
+
+        def add(state: Counters) -> Result[int]:
+            result = state.add("a")
+            return Result(
+                result.response,
+                result.records,
+                on_written=lambda: seen.append(dict(state.counts)),
+            )
+
+        isr = shard.partition.isr
+        shard.partition.isr = ()
+        with pytest.raises(KafkaError):
+            await shard.write(add)
+        assert seen == []
+        shard.partition.isr = isr
+        await shard.write(add)
+        assert seen == [{"a": 1}]
+
+    with_broker(test)
+
+
+def test_with_nothing_to_write_it_begins_at_once() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        seen: list[str] = []
+        await shard.write(lambda _: Result(None, on_written=lambda: seen.append("begun")))
+        assert seen == ["begun"]
+
+    with_broker(test)
+
+
 def test_many_records_go_into_several_batches() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
