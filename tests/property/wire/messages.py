@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kio.serial._introspect import classify_field
+from kio.serial._introspect import classify_field, is_optional
 
 from ottla.wire.api import APIS
 from ottla.wire.schema import Array, Bytes, Field, Fixed, Message, Nested, Records, String, Struct
@@ -120,16 +120,18 @@ def _values_of_type(
         case Fixed("16s"):
             return st.binary(min_size=16, max_size=16) | st.just(bytes(16))
         case Fixed():
-            return _integers(type.format, theirs.metadata["kafka_type"])
+            return _integers(type.format, theirs)
     raise AssertionError(type)
 
 
-def _integers(format: str, kafka_type: str) -> st.SearchStrategy[int]:
+def _integers(format: str, theirs: dataclasses.Field[Any]) -> st.SearchStrategy[int]:
+    kafka_type = theirs.metadata["kafka_type"]
     if kafka_type == "error_code":
         return _ERROR_CODES
     if kafka_type == "datetime_i64":
         # Whole seconds: kio's reader goes through floats, and is off by a microsecond otherwise.
-        return st.just(-1) | st.integers(0, _LAST_TIME_S).map(lambda time_s: time_s * 1000)
+        times = st.integers(0, _LAST_TIME_S).map(lambda time_s: time_s * 1000)
+        return st.just(-1) | times if is_optional(theirs) else times
     if kafka_type == "timedelta_i64":
         # It writes through floats, which cannot hold every one of 64 bits.
         return _INTEGERS["i"]
