@@ -1,21 +1,22 @@
-"""The records of `__consumer_offsets` against the classes of Apache Kafka's group coordinator:
-equal records are equal bytes, both ways."""
+"""The records of `__consumer_offsets` and of `__transaction_state` against the classes of Apache
+Kafka's coordinators: equal records are equal bytes, both ways."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.groups.records import RECORD_TYPES
-from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
-from ottla.wire.schema import Message
-from tests.support.coordinator_records import FROZEN, VALUE_CASES, records, samples, to_json
+from ottla.coordinators.groups.records import RECORD_TYPES as GROUP_TYPES
+from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_record, encode_record
+from ottla.coordinators.transactions.records import RECORD_TYPES as TRANSACTION_TYPES
+from tests.support import group_records, transaction_records
+from tests.support.coordinator_records import case_id, records, to_json, value_cases
 from tests.support.counts import count
 from tests.support.need import need_apache_kafka
 from tools.apache_kafka import java_command
@@ -24,11 +25,13 @@ _PROGRAM = Path(__file__).parent.parent / "support/java/CoordinatorRecords.java"
 
 
 class KafkasRecords:
-    """One JVM with Kafka's classes, asked line by line. Ends with its standard input."""
+    """One JVM with the classes of one of Kafka's coordinators, asked line by line. Ends with its
+    standard input."""
 
-    def __init__(self) -> None:
+    def __init__(self, coordinator: str) -> None:
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         self._process = subprocess.Popen(
-            java_command(str(_PROGRAM), options=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]),
+            java_command(str(_PROGRAM), coordinator, options=options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -62,14 +65,23 @@ class KafkasRecords:
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[KafkasRecords]:
+def groups() -> Iterator[KafkasRecords]:
+    yield from _program("group")
+
+
+@pytest.fixture(scope="module")
+def transactions() -> Iterator[KafkasRecords]:
+    yield from _program("transaction")
+
+
+def _program(coordinator: str) -> Iterator[KafkasRecords]:
     need_apache_kafka()
-    program = KafkasRecords()
+    program = KafkasRecords(coordinator)
     yield program
     program.close()
 
 
-def check(kafka: KafkasRecords, record: CoordinatorRecord) -> None:
+def check(kafka: KafkasRecords, types: Mapping[int, RecordType], record: CoordinatorRecord) -> None:
     key, value = encode_record(record)
     hex = key.hex(), "null" if value is None else value.hex()
 
@@ -81,26 +93,45 @@ def check(kafka: KafkasRecords, record: CoordinatorRecord) -> None:
         expected += [json.loads(to_json(record.value, record.value_version))]
     assert kafka.decode(*hex) == expected
 
-    assert decode_record(RECORD_TYPES, key, value) == record
+    assert decode_record(types, key, value) == record
 
 
-@pytest.mark.parametrize("name", samples())
-def test_sample(kafka: KafkasRecords, name: str) -> None:
-    check(kafka, samples()[name])
+@pytest.mark.parametrize("name", group_records.samples())
+def test_sample_of_a_group(groups: KafkasRecords, name: str) -> None:
+    check(groups, GROUP_TYPES, group_records.samples()[name])
 
 
-def test_the_frozen_bytes_are_those_of_kafka(kafka: KafkasRecords) -> None:
-    """`tests/unit/coordinators/groups/test_records.py` holds ours against them, without Java."""
-    written = {name: list(kafka.encode(record)) for name, record in samples().items()}
-    assert json.loads(FROZEN.read_text()) == written
+@pytest.mark.parametrize("name", transaction_records.samples())
+def test_sample_of_a_transaction(transactions: KafkasRecords, name: str) -> None:
+    check(transactions, TRANSACTION_TYPES, transaction_records.samples()[name])
 
 
-@pytest.mark.parametrize(
-    ("value", "version"), VALUE_CASES, ids=lambda case: getattr(case, "__name__", f"v{case}")
-)
+def test_the_frozen_bytes_are_those_of_kafka(
+    groups: KafkasRecords, transactions: KafkasRecords
+) -> None:
+    """`test_records.py` of both, in tests/unit, hold ours against them, without Java."""
+    assert json.loads(group_records.FROZEN.read_text()) == {
+        name: list(groups.encode(record)) for name, record in group_records.samples().items()
+    }
+    assert json.loads(transaction_records.FROZEN.read_text()) == {
+        name: list(transactions.encode(record))
+        for name, record in transaction_records.samples().items()
+    }
+
+
+@pytest.mark.parametrize(("known", "version"), value_cases(GROUP_TYPES), ids=case_id)
 @settings(max_examples=count(full=200))
 @given(data=st.data())
-def test_any_record(
-    kafka: KafkasRecords, value: type[Message], version: int, data: st.DataObject
+def test_any_record_of_a_group(
+    groups: KafkasRecords, known: RecordType, version: int, data: st.DataObject
 ) -> None:
-    check(kafka, data.draw(records(value, version)))
+    check(groups, GROUP_TYPES, data.draw(records(known, version)))
+
+
+@pytest.mark.parametrize(("known", "version"), value_cases(TRANSACTION_TYPES), ids=case_id)
+@settings(max_examples=count(full=200))
+@given(data=st.data())
+def test_any_record_of_a_transaction(
+    transactions: KafkasRecords, known: RecordType, version: int, data: st.DataObject
+) -> None:
+    check(transactions, TRANSACTION_TYPES, data.draw(records(known, version)))

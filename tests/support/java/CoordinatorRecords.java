@@ -9,11 +9,14 @@ import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
+import org.apache.kafka.coordinator.transaction.TransactionCoordinatorRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * The records of Apache Kafka's group coordinator, between bytes and JSON, by its own classes.
+ * The records of an Apache Kafka coordinator, "group" or "transaction" as the argument says, between
+ * bytes and JSON, by its own classes.
  *
  * <p>Each line on standard input is answered by one line; the parts of both are parted by tabs.
  * <pre>
@@ -23,11 +26,15 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
  * Without the last three parts a record to encode is a tombstone, whose VALUE_HEX is "null".
  */
 public class CoordinatorRecords {
-    private static final String GENERATED = "org.apache.kafka.coordinator.group.generated.";
     private static final ObjectMapper MAPPER = new ObjectMapper();
-    private static final GroupCoordinatorRecordSerde SERDE = new GroupCoordinatorRecordSerde();
+    private static String generated;
+    private static CoordinatorRecordSerde serde;
 
     public static void main(String[] arguments) throws Exception {
+        generated = "org.apache.kafka.coordinator." + arguments[0] + ".generated.";
+        serde = arguments[0].equals("group")
+            ? new GroupCoordinatorRecordSerde()
+            : new TransactionCoordinatorRecordSerde();
         BufferedReader in =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -47,16 +54,16 @@ public class CoordinatorRecords {
         } else {
             record = CoordinatorRecord.tombstone(key);
         }
-        byte[] value = SERDE.serializeValue(record);
+        byte[] value = serde.serializeValue(record);
         String valueHex = value == null ? "null" : HexFormat.of().formatHex(value);
-        return HexFormat.of().formatHex(SERDE.serializeKey(record)) + "\t" + valueHex;
+        return HexFormat.of().formatHex(serde.serializeKey(record)) + "\t" + valueHex;
     }
 
     private static String decode(String[] parts) throws Exception {
         ByteBuffer key = ByteBuffer.wrap(HexFormat.of().parseHex(parts[1]));
         ByteBuffer value =
             parts[2].equals("null") ? null : ByteBuffer.wrap(HexFormat.of().parseHex(parts[2]));
-        CoordinatorRecord record = SERDE.deserialize(key, value);
+        CoordinatorRecord record = serde.deserialize(key, value);
         String text = name(record.key()) + "\t" + toJson(record.key(), (short) 0);
         if (record.value() == null) {
             return text;
@@ -78,7 +85,7 @@ public class CoordinatorRecords {
     }
 
     private static Class<?> converter(String name) throws ClassNotFoundException {
-        return Class.forName(GENERATED + name + "JsonConverter");
+        return Class.forName(generated + name + "JsonConverter");
     }
 
     private static String name(ApiMessage message) {

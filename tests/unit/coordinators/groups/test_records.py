@@ -3,30 +3,23 @@ those against its classes."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.groups.records import RECORD_TYPES
-from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
+from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_record, encode_record
 from ottla.wire.codec import MalformedMessage
-from ottla.wire.schema import Message
-from tests.support.coordinator_records import FROZEN, VALUE_CASES, records, samples
+from tests.support.coordinator_records import case_id, read_frozen, records, value_cases
 from tests.support.counts import count
+from tests.support.group_records import FROZEN, samples
+
+KAFKAS = read_frozen(FROZEN)
 
 
-def frozen() -> dict[str, tuple[bytes, bytes | None]]:
-    return {
-        name: (bytes.fromhex(key), None if value == "null" else bytes.fromhex(value))
-        for name, (key, value) in json.loads(FROZEN.read_text()).items()
-    }
-
-
-@pytest.mark.parametrize("name", frozen())
+@pytest.mark.parametrize("name", KAFKAS)
 def test_bytes_are_those_of_kafka(name: str) -> None:
-    record, (key, value) = samples()[name], frozen()[name]
+    record, (key, value) = samples()[name], KAFKAS[name]
 
     assert encode_record(record) == (key, value)
     assert decode_record(RECORD_TYPES, key, value) == record
@@ -34,7 +27,7 @@ def test_bytes_are_those_of_kafka(name: str) -> None:
 
 def test_samples_have_every_type_in_every_version() -> None:
     found = samples()
-    assert found.keys() == frozen().keys()
+    assert found.keys() == KAFKAS.keys()
     assert {
         (type(record.key), type(record.value), record.value_version) for record in found.values()
     } == {
@@ -54,15 +47,13 @@ def test_types_are_those_of_their_key_and_value() -> None:
         assert not known.key.is_flexible(0)
 
 
-@pytest.mark.parametrize(
-    ("value", "version"), VALUE_CASES, ids=lambda case: getattr(case, "__name__", f"v{case}")
-)
+@pytest.mark.parametrize(("known", "version"), value_cases(RECORD_TYPES), ids=case_id)
 @settings(max_examples=count(full=300))
 @given(data=st.data())
 def test_cut_and_damaged_bytes_are_malformed_or_another_record(
-    value: type[Message], version: int, data: st.DataObject
+    known: RecordType, version: int, data: st.DataObject
 ) -> None:
-    record = data.draw(records(value, version))
+    record = data.draw(records(known, version))
     key, encoded = encode_record(record)
     assert decode_record(RECORD_TYPES, key, encoded) == record
     for whole in filter(None, (key, encoded)):

@@ -1,0 +1,75 @@
+"""Against the bytes that Apache Kafka wrote: `tests/compat/test_coordinator_records.py` holds
+those against its classes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_record, encode_record
+from ottla.coordinators.transactions.records import (
+    RECORD_TYPES,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from ottla.wire.codec import MalformedMessage
+from tests.support.coordinator_records import case_id, read_frozen, records, value_cases
+from tests.support.counts import count
+from tests.support.transaction_records import FROZEN, samples
+
+KAFKAS = read_frozen(FROZEN)
+
+
+@pytest.mark.parametrize("name", KAFKAS)
+def test_bytes_are_those_of_kafka(name: str) -> None:
+    record, (key, value) = samples()[name], KAFKAS[name]
+
+    assert encode_record(record) == (key, value)
+    assert decode_record(RECORD_TYPES, key, value) == record
+
+
+def test_samples_have_every_version() -> None:
+    assert samples().keys() == KAFKAS.keys()
+    assert {record.value_version for record in samples().values() if record.value} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        TransactionLogValue(previous_producer_id=1),
+        TransactionLogValue(next_producer_id=1),
+        TransactionLogValue(next_producer_epoch=1),
+        TransactionLogValue(client_transaction_version=2),
+    ],
+)
+def test_the_first_version_refuses_to_lose_what_it_has_no_room_for(
+    value: TransactionLogValue,
+) -> None:
+    record = CoordinatorRecord(TransactionLogKey(transactional_id="t"), value, 0)
+
+    with pytest.raises(ValueError, match="version 0 has no"):
+        encode_record(record)
+
+
+@pytest.mark.parametrize(("known", "version"), value_cases(RECORD_TYPES), ids=case_id)
+@settings(max_examples=count(full=300))
+@given(data=st.data())
+def test_cut_and_damaged_bytes_are_malformed_or_another_record(
+    known: RecordType, version: int, data: st.DataObject
+) -> None:
+    record = data.draw(records(known, version))
+    key, encoded = encode_record(record)
+    assert decode_record(RECORD_TYPES, key, encoded) == record
+    for whole in filter(None, (key, encoded)):
+        position = data.draw(st.integers(0, len(whole) - 1))
+        damaged = whole[:position] + data.draw(st.binary(max_size=3))
+        try:
+            found = decode_record(
+                RECORD_TYPES,
+                damaged if whole is key else key,
+                damaged if whole is encoded else encoded,
+            )
+        except MalformedMessage:
+            continue
+        assert found is None or isinstance(found, CoordinatorRecord)
