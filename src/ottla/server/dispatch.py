@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
+from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.transport import Part
 from ottla.server.apis import ANSWERED, Handler, handler_of
@@ -51,7 +52,8 @@ class Route:
             return self.reply(correlation_id, answer)
         if answer is None:
             return None
-        return asyncio.ensure_future(self._reply_later(correlation_id, answer))
+        replied = begin(self._reply_later(correlation_id, answer))
+        return replied.value if replied.__class__ is Done else replied  # type: ignore[return-value]
 
     async def _reply_later(self, correlation_id: int, answer: Awaitable[Any]) -> Reply | None:
         response = await answer

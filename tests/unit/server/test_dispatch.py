@@ -80,11 +80,27 @@ def test_api_versions_of_an_unknown_version_is_told_which_there_are(version: int
     assert told == [(ApiVersionsRequest.API_KEY, 0, 4)]
 
 
-def test_an_answer_may_come_later() -> None:
+def test_an_answer_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handle(*_: object) -> ListOffsetsResponse:
+        await asyncio.sleep(0)
+        return ListOffsetsResponse(throttle_time_ms=7)
+
+    monkeypatch.setattr("ottla.server.dispatch.handler_of", lambda key: handle)
+
     async def main() -> None:
         future = dispatch(frame_of(ListOffsetsRequest(replica_id=-1), 7))
         assert isinstance(future, asyncio.Future)
-        decode(await future, ListOffsetsResponse, 7, header_version=1)
+        response = decode(await future, ListOffsetsResponse, 7, header_version=1)
+        assert response.throttle_time_ms == 7
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_waits_for_nothing_answers_at_once() -> None:
+    async def main() -> None:
+        reply = dispatch(frame_of(ListOffsetsRequest(replica_id=-1), 7))
+        assert isinstance(reply, list)
+        decode(reply, ListOffsetsResponse, 7, header_version=1)
 
     asyncio.run(main())
 
