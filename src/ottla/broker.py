@@ -32,6 +32,7 @@ from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
 from ottla.kernel.ids import BrokerId, ProducerId, TopicId
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
@@ -142,7 +143,12 @@ class Broker:
         )
         self.groups = GroupCoordinator(image, lambda: self._config.current, self._clock, self._rng)
         self._changes = changes = Changes(
-            self.broker_id, image, self._config, self.replicas, self.groups
+            self.broker_id,
+            image,
+            self._config,
+            self.replicas,
+            self.groups,
+            {CONSUMER_OFFSETS: self.groups},
         )
         self._server = server = Server(
             self._network,

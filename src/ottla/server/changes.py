@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ottla.coordination.image import (
     BrokerConfigChanged,
@@ -21,9 +22,9 @@ from ottla.coordination.image import (
     TopicImage,
 )
 from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.live_config import LiveConfig
 from ottla.storage.errors import StorageFailure
@@ -42,12 +43,15 @@ class Changes:
         config: LiveConfig,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        coordinators: Mapping[str, Runtime[Any]],
     ) -> None:
         self._broker_id = broker_id
         self._image = image
         self._config = config
         self._replicas = replicas
         self._groups = groups
+        self._coordinators = coordinators
+        """By the topic that each keeps its state in."""
         self._queue: asyncio.Queue[Change] = asyncio.Queue()
         self._consumer: asyncio.Task[None] | None = None
 
@@ -100,8 +104,9 @@ class Changes:
 
     async def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:
         config = self._config.of_topic(self._image, topic.name)
-        if topic.name == CONSUMER_OFFSETS:
-            self._groups.partition_count = len(topic.partitions)
+        coordinator = self._coordinators.get(topic.name)
+        if coordinator is not None:
+            coordinator.partition_count = len(topic.partitions)
         for number in partitions:
             partition = topic.partitions[number]
             if partition.leader != self._broker_id:
@@ -121,8 +126,8 @@ class Changes:
             except StorageFailure as error:
                 log.error("%s-%d is offline: %s", topic.name, number, error)
                 continue  # The others need not be.
-            if topic.name == CONSUMER_OFFSETS:
-                self._groups.become_leader(led)
+            if coordinator is not None:
+                coordinator.become_leader(led)
 
     def _set_configs(self, topics: Iterable[str]) -> None:
         self._replicas.set_configs(
@@ -130,14 +135,15 @@ class Changes:
         )
 
     async def _delete(self, topic: TopicImage) -> None:
-        if topic.name == CONSUMER_OFFSETS:
+        coordinator = self._coordinators.get(topic.name)
+        if coordinator is not None:
             for partition in topic.partitions:
-                self._groups.resign(partition.partition)
+                coordinator.resign(partition.partition)
         await self._replicas.delete(
             topic.id,
             *(TopicPartition(topic.name, each.partition) for each in topic.partitions),
         )
-        if topic.name == CONSUMER_OFFSETS:
-            self._groups.partition_count = 0
+        if coordinator is not None:
+            coordinator.partition_count = 0
         else:
             await self._groups.topics_deleted([topic.name])

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 from ottla.controller.topics import NewTopic
 from ottla.coordination.image import TopicImage
+from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.services import Services
 
 
 def new_internal_topic(services: Services, name: str) -> NewTopic:
     """With as many replicas as are configured, or as there are brokers if these are fewer."""
-    assert name == CONSUMER_OFFSETS, f"{name} is no internal topic of this broker"
-    config = services.config
+    broker_count = len(services.image.brokers)
+    if name == CONSUMER_OFFSETS:
+        return _consumer_offsets(services.config, broker_count)
+    assert name == TRANSACTION_STATE, f"{name} is no internal topic of this broker"
+    return _transaction_state(services.config, broker_count)
+
+
+def _consumer_offsets(config: BrokerConfig, broker_count: int) -> NewTopic:
     return NewTopic(
-        name,
+        CONSUMER_OFFSETS,
         config.offsets_topic_num_partitions,
-        min(config.offsets_topic_replication_factor, len(services.image.brokers)),
+        min(config.offsets_topic_replication_factor, broker_count),
         config={
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )
+
+
+def _transaction_state(config: BrokerConfig, broker_count: int) -> NewTopic:
+    return NewTopic(
+        TRANSACTION_STATE,
+        config.transaction_state_log_num_partitions,
+        min(config.transaction_state_log_replication_factor, broker_count),
+        config={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
         },
     )
 

@@ -12,7 +12,7 @@ from ottla.controller.topics import NewTopic
 from ottla.coordination.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS, is_internal
+from ottla.kernel.internal_topics import is_internal
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import ensure_internal_topic
 from ottla.server.services import Services
@@ -106,7 +106,7 @@ async def _asked_topic(
         if not (may_create and services.config.auto_create_topics_enable):
             check_topic_name(asked.name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if asked.name == CONSUMER_OFFSETS:
+        if is_internal(asked.name):
             return _topic(services, await ensure_internal_topic(services, asked.name))
         created = await services.topics.create(NewTopic(asked.name))
         await services.changes_applied()
