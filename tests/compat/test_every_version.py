@@ -6,23 +6,9 @@ import pytest
 
 from ottla.server.apis import ANSWERED
 from ottla.wire.api import APIS, ApiKey
-from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
-from ottla.wire.messages.produce import ProduceRequest
-from ottla.wire.schema import Request
 from tests.support.ottla_process import OttlaProcess
+from tests.support.plain_requests import plain_request
 from tests.support.raw_client import RawClient
-
-
-def plain(key: ApiKey) -> Request:
-    """With defaults, which ask for nothing, except where that is no request at all."""
-    if key == ApiKey.PRODUCE:
-        return ProduceRequest(acks=1)
-    if key == ApiKey.API_VERSIONS:
-        return ApiVersionsRequest(client_software_name="raw", client_software_version="1")
-    if key == ApiKey.FIND_COORDINATOR:
-        return FindCoordinatorRequest()
-    return APIS[key].request()
 
 
 @pytest.mark.parametrize("key", ANSWERED, ids=lambda key: key.name)
@@ -30,7 +16,7 @@ def test_every_version_is_answered(shared_broker: OttlaProcess, key: ApiKey) -> 
     with RawClient(shared_broker.bootstrap) as client:
         for version in APIS[key].versions:
             if version in APIS[key].advertised_versions:
-                client.ask(plain(key), version)
+                client.ask(plain_request(key, version), version)
 
 
 @pytest.mark.parametrize("key", ANSWERED, ids=lambda key: key.name)
