@@ -112,10 +112,19 @@ class Partition:
     ) -> Appended | asyncio.Future[Appended]:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
         reused once this returned."""
+        appended = self.append_at_once(records, acks, produce_version)
+        if appended is None:
+            return self._append_in_turn(records, produce_version)
+        return appended
+
+    def append_at_once(
+        self, records: memoryview, acks: int, produce_version: int
+    ) -> Appended | None:
+        """As `append`; None where that would wait, and nothing was done."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         if self._queue or self._appends_in_turn or self.log.folder.is_slow:
-            return self._append_in_turn(records, produce_version)
+            return None
         now_ms = self._clock.now_ms()
         batch, header = validate_produced(
             records, self._policy, now_ms=now_ms, produce_version=produce_version

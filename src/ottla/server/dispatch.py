@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Awaitable
 from typing import Any
 
@@ -12,11 +13,13 @@ from ottla.kernel.transport import Part
 from ottla.server.apis import ANSWERED, Handler, handler_of
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
+from ottla.server.repeated_produce import RepeatedProduce
 from ottla.server.services import Services
 from ottla.wire.api import APIS, ApiKey
 from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.header import append_response, decode_request_header, response_header_version
 from ottla.wire.messages.api_versions import ApiVersionsResponse
+from ottla.wire.produce_heads import HEADS_SINCE
 
 Reply = list[Part]
 
@@ -71,11 +74,25 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._routes: dict[tuple[int, int], Route] = {}
+        self._repeated: dict[bytes, RepeatedProduce] = {}  # By API key and version, as in frames.
 
     def dispatch(
         self, frame: memoryview, listener_name: str, peer_host: str
     ) -> Reply | asyncio.Future[Reply | None] | None:
         """The reply, a promise of it, or None where the request wants none. Raises BadRequest."""
+        repeated = self._repeated.get(bytes(frame[:4]))
+        if repeated is None:
+            return self._dispatch(frame, listener_name, peer_host)
+        reply = repeated.answer(frame)
+        if reply is not None:
+            return reply
+        answer = self._dispatch(frame, listener_name, peer_host)
+        repeated.learn(frame)
+        return answer
+
+    def _dispatch(
+        self, frame: memoryview, listener_name: str, peer_host: str
+    ) -> Reply | asyncio.Future[Reply | None] | None:
         try:
             header, position = decode_request_header(frame)
         except MalformedMessage as error:
@@ -100,6 +117,10 @@ class Dispatcher:
                 f"only v{versions.start} to v{versions.stop - 1}"
             )
         route = self._routes[api_key, version] = Route(key, version, handler_of(key))
+        if key == ApiKey.PRODUCE and version >= HEADS_SINCE:
+            self._repeated[struct.pack(">hh", key, version)] = RepeatedProduce(
+                version, self._services
+            )
         return route
 
     def _unsupported_api_versions(self, correlation_id: int) -> Reply:
