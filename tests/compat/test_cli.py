@@ -160,6 +160,23 @@ def test_settings_of_a_topic(cli: Cli, topic: str) -> None:
     assert "INVALID_CONFIG" in cli.fails("configs", "alter", "topic", topic, "--set", "x=1")
 
 
+def test_settings_of_a_group(cli: Cli, topic: str) -> None:
+    setting = "consumer.session.timeout.ms"
+    cli("configs", "alter", "group", topic, "--set", f"{setting}=50000")
+
+    # Apache Kafka answers before its broker has heard of a change.
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while not (changed := cli.json("configs", "describe", "group", topic)):
+        assert time.monotonic() < deadline_s
+
+    assert [(one["name"], one["value"], one["source"]) for one in changed] == [
+        (setting, "50000", "group")
+    ]
+    everything = cli.json("configs", "describe", "group", topic, "--all")
+    assert "consumer.heartbeat.interval.ms" in {entry["name"] for entry in everything}
+    assert "INVALID_CONFIG" in cli.fails("configs", "alter", "group", topic, "--set", "x=1")
+
+
 def test_settings_of_a_broker(cli: Cli) -> None:
     entries = {entry["name"]: entry for entry in cli.json("configs", "describe", "broker", "1")}
 

@@ -93,6 +93,21 @@ def test_configs(shared_broker: OttlaProcess, topic: str) -> None:
     run(shared_broker, "configs", "--alter", *of_broker, "--delete-config", "log.retention.ms")
 
 
+def test_configs_of_a_group(shared_broker: OttlaProcess, topic: str) -> None:
+    all_groups = ("--entity-type", "groups")
+    of_group = (*all_groups, "--entity-name", topic)
+    setting = "consumer.session.timeout.ms"
+    assert "doesn't exist" in run(shared_broker, "configs", "--describe", *of_group)
+    run(shared_broker, "configs", "--alter", *of_group, "--add-config", f"{setting}=50000")
+    described = run(shared_broker, "configs", "--describe", *all_groups)
+    assert f"Dynamic configs for group {topic} are:" in described
+    assert (
+        f"DYNAMIC_GROUP_CONFIG:{setting}=50000, DEFAULT_CONFIG:group.{setting}=45000" in described
+    )
+    with pytest.raises(ToolFailed, match="InvalidConfig"):
+        run(shared_broker, "configs", "--alter", *of_group, "--add-config", f"{setting}=1")
+
+
 def test_offsets_and_deleted_records(
     shared_broker: OttlaProcess, topic: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

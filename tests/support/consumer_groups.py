@@ -103,6 +103,8 @@ class ConsumerCoordinator:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.failure: KafkaError | None = None
         """What the next writes fail with."""
+        self.overrides: dict[str, str] = {}
+        """The settings that the group has for itself."""
         self._rng = random.Random(0)
         self.timers = ManualTimers(self._run_timer)
         self._begin()
@@ -114,6 +116,7 @@ class ConsumerCoordinator:
             now_ms=self.timers.now_ms,
             rng=self._rng,
             topics=self.topics,
+            overrides_of=lambda group_id: self.overrides if group_id == GROUP else {},
         )
         self.classic = ClassicProtocol(self.context)
         self.protocol = ConsumerProtocol(self.context)

@@ -96,7 +96,7 @@ class SimulatedBroker:
         return response.topics[0].topic_id
 
     async def own_config(self, resource_type: int, name: str) -> dict[str, str | None]:
-        """The settings that were made for this topic, for this broker, or (with no name) for all
+        """The settings that were made for this topic, group or broker, or (with no name) for all
         brokers while they run."""
         resource = DescribeConfigsResource(
             resource_type=resource_type, resource_name=name, configuration_keys=None
@@ -105,6 +105,7 @@ class SimulatedBroker:
         (result,) = (await self.call(request, DescribeConfigsResponse)).results
         own = (
             ConfigSource.TOPIC_CONFIG,
+            ConfigSource.GROUP_CONFIG,
             ConfigSource.DYNAMIC_BROKER_CONFIG
             if name
             else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,

@@ -1,4 +1,4 @@
-"""`ottla configs`: settings of topics and brokers, with where each value comes from."""
+"""`ottla configs`: settings of topics, brokers and groups, with where each value comes from."""
 
 from __future__ import annotations
 
@@ -37,26 +37,27 @@ _SOURCES = {
     ConfigSource.DEFAULT_CONFIG: "default",
     ConfigSource.GROUP_CONFIG: "group",
 }
-_TYPES = click.Choice(["topic", "broker"])
+_TYPES = click.Choice(["topic", "broker", "group"])
 
 
 @click.group("configs")
 def command() -> None:
-    """Describe and alter settings of topics and brokers."""
+    """Describe and alter settings of topics, brokers and groups."""
 
 
 @command.command("describe")
-@click.argument("entity_type", type=_TYPES, metavar="topic|broker")
+@click.argument("entity_type", type=_TYPES, metavar="topic|broker|group")
 @click.argument("name")
 @click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
 @json_option
 @client_options
 def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_json: bool) -> None:
-    """Show the settings of a topic, or of a broker by its id, that are not at their default.
+    """Show the settings of a topic, a group, or a broker by its id, that are not at their default.
 
     \b
     ottla configs describe topic clicks
     ottla configs describe broker 1 --all
+    ottla configs describe group readers
 
     With --json: [{"name", "value", "source", "read_only", "sensitive"}, ...].
     """
@@ -86,7 +87,7 @@ def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_j
 
 
 @command.command("alter")
-@click.argument("entity_type", type=_TYPES, metavar="topic|broker")
+@click.argument("entity_type", type=_TYPES, metavar="topic|broker|group")
 @click.argument("name")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value.")
 @click.option("--delete", "deletes", multiple=True, metavar="KEY", help="Back to the default.")
@@ -104,12 +105,13 @@ def alter(
     appends: tuple[str, ...],
     subtracts: tuple[str, ...],
 ) -> None:
-    """Change settings of a topic or a broker; what is not named stays as it is.
+    """Change settings of a topic, a broker or a group; what is not named stays as it is.
 
     \b
     ottla configs alter topic clicks --set retention.ms=3600000
     ottla configs alter topic clicks --append cleanup.policy=compact
     ottla configs alter broker 1 --delete log.retention.ms
+    ottla configs alter group readers --set consumer.session.timeout.ms=60000
     """
     changes: list[Change] = []
     for operation, texts, option in (
@@ -132,6 +134,8 @@ def check_entity(admin: AdminClient, entity_type: str, name: str) -> None:
     if entity_type == "topic":
         find_topic(admin, name)
         return
+    if entity_type == "group":
+        return  # Of any name: it may have settings before it has members.
     brokers = sorted(admin.list_topics(timeout=METADATA_TIMEOUT_S).brokers)
     if name not in map(str, brokers):
         raise Failure(f"there is no broker {name}; the cluster has {', '.join(map(str, brokers))}")

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers, changed while they run, kept in `/config/...`."""
+"""Settings of topics, brokers and groups, changed while they run, kept in `/config/...`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ottla.coordination import znodes
 from ottla.coordination.image import (
     BrokerConfigChanged,
     ClusterImage,
+    GroupConfigChanged,
     TopicConfigChanged,
 )
-from ottla.coordination.store import Create, Operation, Set
+from ottla.coordination.store import Create, Delete, Operation, Set
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 Plan = Callable[[Mapping[str, str]], dict[str, str]]
@@ -69,6 +70,25 @@ class Configs:
                 path = znodes.broker_config_path(broker_id)
                 await self._writer.write([_put(path, config, is_known=broker_id in known)])
                 self._image.apply(BrokerConfigChanged(broker_id, config))
+            return config
+
+        return await self._events.run(event)
+
+    async def change_group(
+        self, group_id: str, plan: Plan, *, validate_only: bool = False
+    ) -> Mapping[str, str]:
+        """Returns all settings of the group that are its own. Groups come and go, and nobody
+        deletes their settings for them: of one without any nothing is kept."""
+
+        async def event() -> Mapping[str, str]:
+            await self._writer.refresh()
+            known = self._image.group_configs
+            config = plan(known.get(group_id, {}))
+            if not validate_only and (config or group_id in known):
+                path = znodes.group_config_path(group_id)
+                put = _put(path, config, is_known=group_id in known)
+                await self._writer.write([put if config else Delete(path)])
+                self._image.apply(GroupConfigChanged(group_id, config))
             return config
 
         return await self._events.run(event)

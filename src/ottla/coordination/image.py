@@ -84,6 +84,12 @@ class BrokerConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigChanged:
+    group_id: str
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class BrokersChanged:
     brokers: Mapping[BrokerId, BrokerImage]
 
@@ -99,6 +105,7 @@ Change = (
     | TopicChanged
     | TopicConfigChanged
     | BrokerConfigChanged
+    | GroupConfigChanged
     | BrokersChanged
     | ControllerChanged
 )
@@ -117,6 +124,8 @@ class ClusterImage:
         self.topic_configs: dict[str, Mapping[str, str]] = {}
         self.broker_configs: dict[int | None, Mapping[str, str]] = {}
         """Dynamic settings of single brokers; under None what holds for every broker."""
+        self.group_configs: dict[str, Mapping[str, str]] = {}
+        """Of groups that have settings of their own."""
         self._listeners: list[Callable[[Change], None]] = []
 
     def on_change(self, listener: Callable[[Change], None]) -> None:
@@ -148,6 +157,11 @@ class ClusterImage:
                 self.topic_configs[name] = config
             case BrokerConfigChanged(broker_id, config):
                 self.broker_configs[broker_id] = config
+            case GroupConfigChanged(group_id, config):
+                if config:
+                    self.group_configs[group_id] = config
+                else:
+                    self.group_configs.pop(group_id, None)
             case BrokersChanged(brokers):
                 self.brokers = brokers
             case ControllerChanged(controller_id):
@@ -177,6 +191,10 @@ class ClusterImage:
             config = other.broker_configs.get(broker_id, {})
             if self.broker_configs.get(broker_id, {}) != config:
                 self.apply(BrokerConfigChanged(broker_id, config))
+        for group_id in self.group_configs.keys() | other.group_configs.keys():
+            config = other.group_configs.get(group_id, {})
+            if self.group_configs.get(group_id, {}) != config:
+                self.apply(GroupConfigChanged(group_id, config))
         if self.brokers != other.brokers:
             self.apply(BrokersChanged(other.brokers))
         if self.controller_id != other.controller_id:
@@ -212,6 +230,9 @@ async def load_image(store: Store) -> ClusterImage:
         elif folder == znodes.BROKER_CONFIGS:
             config_of = None if name == znodes.DEFAULT_ENTITY else int(name)
             image.broker_configs[config_of] = znodes.decode_config(path, node.data)
+        elif folder == znodes.GROUP_CONFIGS:
+            group_id = znodes.group_of_config(name)
+            image.group_configs[group_id] = znodes.decode_config(path, node.data)
         elif folder == znodes.BROKER_IDS:
             broker_id = BrokerId(int(name))
             info = znodes.decode_broker(broker_id, node.data)

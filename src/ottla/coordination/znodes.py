@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
 
 from ottla.kernel.ids import TopicId, topic_id_from_text, topic_id_text
 
@@ -22,6 +23,7 @@ BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_ADOPTION = "/ottla_log_adoption"
@@ -46,6 +48,7 @@ PERSISTENT_PATHS = (
     "/config/users",
     BROKER_CONFIGS,
     "/config/ips",
+    GROUP_CONFIGS,
     "/cluster",
 )
 
@@ -77,6 +80,18 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker_id: int | None) -> str:
     """None: what holds for every broker."""
     return f"{BROKER_CONFIGS}/{DEFAULT_ENTITY if broker_id is None else broker_id}"
+
+
+def group_config_path(group_id: str) -> str:
+    """A group's id may hold anything: it is quoted as Kafka quotes users and clients."""
+    name = quote(group_id, safe="")
+    if name in (".", ".."):  # No names in a path, to ZooKeeper.
+        name = name.replace(".", "%2E")
+    return f"{GROUP_CONFIGS}/{name}"
+
+
+def group_of_config(name: str) -> str:
+    return unquote(name)
 
 
 class BadZnode(ValueError):

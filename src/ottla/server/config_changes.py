@@ -9,7 +9,13 @@ from typing import Protocol, TypeVar
 
 from ottla.controller.configs import Plan
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+from ottla.server.resources import (
+    ResourceType,
+    broker_of,
+    check_group,
+    check_topic,
+    resource_type,
+)
 from ottla.server.services import Services
 
 
@@ -37,6 +43,8 @@ class Planner(Protocol[R_contra]):
     def plan_topic(self, resource: R_contra) -> Plan: ...
 
     def plan_broker(self, resource: R_contra, *, per_broker: bool) -> Plan: ...
+
+    def plan_group(self, resource: R_contra) -> Plan: ...
 
 
 async def change_configs(
@@ -71,12 +79,17 @@ async def _change(
     services: Services, resource: R, planner: Planner[R], validate_only: bool
 ) -> None:
     name = resource.resource_name
-    if resource_type(resource.resource_type) is ResourceType.TOPIC:
+    kind = resource_type(resource.resource_type)
+    if kind is ResourceType.TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all topics.")
         check_topic(services, name)
         plan = planner.plan_topic(resource)
         await services.configs.change_topic(name, plan, validate_only=validate_only)
+    elif kind is ResourceType.GROUP:
+        check_group(name)
+        plan = planner.plan_group(resource)
+        await services.configs.change_group(name, plan, validate_only=validate_only)
     else:
         broker_id = broker_of(services, name)
         plan = planner.plan_broker(resource, per_broker=broker_id is not None)

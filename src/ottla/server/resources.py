@@ -17,15 +17,17 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+_WITH_SETTINGS = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
+
+
 def resource_type(code: int) -> ResourceType:
     """Raises KafkaError for what has no settings here."""
-    if code == ResourceType.TOPIC:
-        return ResourceType.TOPIC
-    if code == ResourceType.BROKER:
-        return ResourceType.BROKER
+    if code in _WITH_SETTINGS:
+        return ResourceType(code)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"Resource type {code} is not supported: topics (2) and brokers (4) have settings.",
+        f"Resource type {code} is not supported: topics (2), brokers (4) and groups (32) have "
+        "settings.",
     )
 
 
@@ -33,6 +35,12 @@ def check_topic(services: Services, name: str) -> None:
     check_topic_name(name)
     if name not in services.image.topics:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+
+
+def check_group(name: str) -> None:
+    """Any other name can be that of a group, whether it is there yet or not."""
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all groups.")
 
 
 def broker_of(services: Services, name: str) -> int | None:

@@ -90,6 +90,11 @@ def test_an_unknown_broker_is_said_at_once() -> None:
         check_entity(admin, "broker", "7")
 
 
+def test_a_group_may_have_settings_before_it_has_members() -> None:
+    admin: Any = FakeAdmin(None)
+    check_entity(admin, "group", "not there yet")
+
+
 def test_altering_nothing_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["configs", "alter", "topic", "t"]) == 2
     assert "nothing to alter" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from ottla.controller.topics import NewTopic
-from ottla.coordination.image import BrokerConfigChanged, TopicConfigChanged
+from ottla.coordination.image import BrokerConfigChanged, GroupConfigChanged, TopicConfigChanged
 from ottla.kernel.errors import ErrorCode, KafkaError
 from tests.unit.controller.cluster import Cluster, run
 
@@ -84,5 +84,24 @@ def test_a_plan_that_refuses_changes_nothing() -> None:
         with pytest.raises(KafkaError):
             await cluster.controller.configs.change_broker(None, refuse)
         assert await cluster.store.tree("/") == before
+
+    run(scenario)
+
+
+def test_settings_of_a_group_go_with_the_last_one() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        configs = cluster.controller.configs
+        assert await configs.change_group("a/b", lambda old: {"x": "1"}) == {"x": "1"}
+        assert cluster.image.group_configs == {"a/b": {"x": "1"}}
+        stored = await cluster.store.get("/config/groups/a%2Fb")
+        assert stored.data == b'{"version":1,"config":{"x":"1"}}'
+        await configs.change_group("a/b", lambda old: {**old, "y": "2"})
+        await configs.change_group("a/b", lambda old: {}, validate_only=True)
+        assert cluster.image.group_configs == {"a/b": {"x": "1", "y": "2"}}
+        await configs.change_group("a/b", lambda old: {})
+        await configs.change_group("never", lambda old: {})
+        assert await cluster.store.children("/config/groups") == []
+        assert cluster.changes[-1] == GroupConfigChanged("a/b", {})
+        assert cluster.image.group_configs == {}
 
     run(scenario)

@@ -11,6 +11,7 @@ from ottla.coordination.image import (
     Change,
     ClusterImage,
     ControllerChanged,
+    GroupConfigChanged,
     PartitionImage,
     TopicChanged,
     TopicConfigChanged,
@@ -63,6 +64,7 @@ def test_everything_is_loaded() -> None:
             "/config/topics/t": b'{"version":1,"config":{"retention.ms":"1"}}',
             "/config/brokers/<default>": b'{"version":1,"config":{"a":"1"}}',
             "/config/brokers/2": b'{"version":1,"config":{"a":"2"}}',
+            "/config/groups/a%2Fb": b'{"version":1,"config":{"a":"3"}}',
         }
     )
     assert image.cluster_id == "the-cluster"
@@ -81,6 +83,7 @@ def test_everything_is_loaded() -> None:
     assert image.partition("u", 0) is None
     assert image.topic_configs == {"t": {"retention.ms": "1"}}
     assert image.broker_configs == {None: {"a": "1"}, 2: {"a": "2"}}
+    assert image.group_configs == {"a/b": {"a": "3"}}
 
 
 def test_a_topic_without_id_is_found_by_name_only() -> None:
@@ -149,3 +152,11 @@ def test_what_differs_from_a_new_picture_is_told() -> None:
     changes.clear()
     image.become(other)
     assert changes == []
+
+
+def test_a_group_without_settings_is_not_kept() -> None:
+    image = ClusterImage()
+    image.apply(GroupConfigChanged("g", {"a": "1"}))
+    assert image.group_configs == {"g": {"a": "1"}}
+    image.apply(GroupConfigChanged("g", {}))
+    assert image.group_configs == {}

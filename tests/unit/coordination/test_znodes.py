@@ -201,3 +201,17 @@ def test_paths() -> None:
     assert znodes.broker_config_path(2) == "/config/brokers/2"
     assert znodes.topic_config_path("t") == "/config/topics/t"
     assert znodes.broker_path(1) == "/brokers/ids/1"
+
+
+@pytest.mark.parametrize(
+    ("group_id", "name"),
+    [("g-1_a.b", "g-1_a.b"), ("a/b c*", "a%2Fb%20c%2A"), (".", "%2E"), ("..", "%2E%2E")],
+)
+def test_a_group_is_quoted_in_its_path(group_id: str, name: str) -> None:
+    assert znodes.group_config_path(group_id) == f"/config/groups/{name}"
+
+
+@given(st.text(min_size=1))
+def test_the_name_of_a_node_says_which_group_it_is_of(group_id: str) -> None:
+    folder, _, name = znodes.group_config_path(group_id).rpartition("/")
+    assert (folder, znodes.group_of_config(name)) == ("/config/groups", group_id)

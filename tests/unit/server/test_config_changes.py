@@ -9,13 +9,18 @@ import pytest
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from ottla.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 
 Change = tuple[int, str, str, str]
 """(type of the resource, its name, a setting, its value)"""
@@ -98,6 +103,8 @@ def test_a_change_holds_when_it_is_answered(api: tuple[Any, Any, Any], asked: Ch
         ((BROKER, "1", "broker.id", "5"), ErrorCode.INVALID_REQUEST),
         ((BROKER, "", "message.max.bytes", "many"), ErrorCode.INVALID_REQUEST),
         ((BROKER_LOGGER, "1", "root", "DEBUG"), ErrorCode.INVALID_REQUEST),
+        ((GROUP, "g", "consumer.session.timeout.ms", "1"), ErrorCode.INVALID_CONFIG),
+        ((GROUP, "", "consumer.session.timeout.ms", "50000"), ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_changed_is_refused_and_the_rest_is_changed(
@@ -108,6 +115,39 @@ def test_what_cannot_be_changed_is_refused_and_the_rest_is_changed(
             await broker.create_topic(name)
         good = (TOPIC, "good", "retention.ms", "1")
         assert await change(broker, api, refused, good) == [code, ErrorCode.NONE]
+
+    with_broker(test)
+
+
+@with_both
+@pytest.mark.parametrize("group", ["g", "a/b", "."])
+def test_members_hear_of_a_change_of_their_group(api: tuple[Any, Any, Any], group: str) -> None:
+    async def interval_ms(broker: SimulatedBroker) -> int:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="m",
+            rebalance_timeout_ms=1000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        response = await broker.call(request, ConsumerGroupHeartbeatResponse)
+        assert response.error_code == ErrorCode.NONE
+        return response.heartbeat_interval_ms
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        find = FindCoordinatorRequest(coordinator_keys=[group])
+        found = await broker.call(find, FindCoordinatorResponse)
+        assert found.coordinators[0].error_code == ErrorCode.NONE
+        asked = (GROUP, group, "consumer.heartbeat.interval.ms", "7000")
+        assert await interval_ms(broker) == 5000
+        assert await change(broker, api, asked, validate_only=True) == [ErrorCode.NONE]
+        assert await interval_ms(broker) == 5000
+        assert await change(broker, api, asked) == [ErrorCode.NONE]
+        assert await interval_ms(broker) == 7000
+        assert await broker.own_config(GROUP, group) == {asked[2]: "7000"}
+        await broker.restart()
+        assert await broker.own_config(GROUP, group) == {asked[2]: "7000"}
 
     with_broker(test)
 

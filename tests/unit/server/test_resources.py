@@ -6,18 +6,25 @@ from typing import Any, cast
 import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+from ottla.server.resources import (
+    ResourceType,
+    broker_of,
+    check_group,
+    check_topic,
+    resource_type,
+)
 
 SERVICES = cast("Any", SimpleNamespace(broker_id=7, image=SimpleNamespace(topics={"t": None})))
 
 
-def test_topics_and_brokers_have_settings() -> None:
+def test_topics_brokers_and_groups_have_settings() -> None:
     assert resource_type(2) is ResourceType.TOPIC
     assert resource_type(4) is ResourceType.BROKER
+    assert resource_type(32) is ResourceType.GROUP
 
 
 @pytest.mark.parametrize(
-    "code", [0, 1, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP, -1]
+    "code", [0, 1, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, 64, -1]
 )
 def test_nothing_else_has(code: int) -> None:
     with pytest.raises(KafkaError, match=f"type {int(code)} is not supported") as caught:
@@ -35,6 +42,13 @@ def test_a_topic_must_be_there_and_a_name_be_one() -> None:
         with pytest.raises(KafkaError) as caught:
             check_topic(SERVICES, name)
         assert caught.value.code is code
+
+
+def test_a_group_has_some_name() -> None:
+    check_group("a/b c")
+    with pytest.raises(KafkaError) as caught:
+        check_group("")
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_a_broker_is_this_one_or_all() -> None:

@@ -96,10 +96,11 @@ class ConsumerProtocol:
             update.forget(error)
             raise
         self._sessions.extend(group.group_id, member)
+        config = self._context.group_config(group.group_id)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
-            heartbeat_interval_ms=self._context.config().group_consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
         )
         if _is_full(request) or member.assigned != before.assigned:
             response.assignment = _answered(without_epochs(member.assigned))

@@ -27,7 +27,7 @@ class ConsumerSessions:
     def extend(self, group_id: str, member: ConsumerMember) -> None:
         """It was heard of."""
         if member.classic is None:
-            timeout_ms = self._context.config().group_consumer_session_timeout_ms
+            timeout_ms = self._context.group_config(group_id).consumer_session_timeout_ms
         else:
             timeout_ms = member.classic_session_timeout_ms
         self._schedule("session", group_id, member, timeout_ms, "it was not heard of in time")

@@ -180,10 +180,10 @@ class ConsumerUpdate:
 
     def _may_assign(self) -> bool:
         """When many members come at once, not each of them causes an assignment (KIP-1263)."""
-        interval_ms = self._context.config().group_consumer_assignment_interval_ms
+        config = self._context.group_config(self._group.group_id)
         last_ms = self._group.assignment_timestamp_ms
-        now_ms = self._context.now_ms()
-        return last_ms == 0 or not last_ms <= now_ms < last_ms + interval_ms
+        next_ms = last_ms + config.consumer_assignment_interval_ms
+        return last_ms == 0 or not last_ms <= self._context.now_ms() < next_ms
 
     def _spec(self, member: ConsumerMember, counts: dict[TopicId, int]) -> MemberSpec:
         return MemberSpec(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from ottla.coordinators.groups.group import Group
 from ottla.coordinators.timers import Timers
 from ottla.kernel.config.broker import BrokerConfig
+from ottla.kernel.config.group import GroupConfig
 from ottla.kernel.ids import TopicId
 
 
@@ -49,3 +50,9 @@ class GroupContext:
     rng: random.Random
     topics: TopicLookup
     groups: dict[str, Group] = field(default_factory=dict)
+    overrides_of: Callable[[str], Mapping[str, str]] = lambda group_id: {}
+    """The settings that a group has for itself."""
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        """As it is now."""
+        return GroupConfig.resolve(self.overrides_of(group_id), self.config())

@@ -48,7 +48,16 @@ class GroupCoordinator(Runtime[GroupShard]):
         topics = ImageTopics(image)
 
         def make_shard(timers: ShardTimers) -> GroupShard:
-            return GroupShard(GroupContext(timers, config, clock.now_ms, rng, topics))
+            return GroupShard(
+                GroupContext(
+                    timers,
+                    config,
+                    clock.now_ms,
+                    rng,
+                    topics,
+                    overrides_of=lambda group_id: image.group_configs.get(group_id, {}),
+                )
+            )
 
         super().__init__(make_shard, clock)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ottla.kernel.config.broker import BrokerConfig, known_setting
 from ottla.kernel.config.definition import LIST, Setting, value_text
 from ottla.kernel.config.dynamic import validate_dynamic
+from ottla.kernel.config.group import GROUP_SETTINGS, validate_group
 from ottla.kernel.config.topic import TOPIC_SETTINGS, validate_overrides
 from ottla.kernel.errors import ErrorCode, KafkaError
 
@@ -36,9 +37,26 @@ def alter_topic(
     current: Mapping[str, str], changes: Sequence[ConfigChange], broker: BrokerConfig
 ) -> dict[str, str]:
     """The topic's overrides after an IncrementalAlterConfigs."""
+    altered = _altered(current, changes, TOPIC_SETTINGS)
+    validate_overrides(altered, broker)
+    return altered
+
+
+def alter_group(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], broker: BrokerConfig
+) -> dict[str, str]:
+    """The group's overrides after an IncrementalAlterConfigs."""
+    altered = _altered(current, changes, GROUP_SETTINGS)
+    validate_group(altered, broker)
+    return altered
+
+
+def _altered(
+    current: Mapping[str, str], changes: Sequence[ConfigChange], settings: Mapping[str, Setting]
+) -> dict[str, str]:
     altered = dict(current)
     for change in _checked(changes):
-        listed = TOPIC_SETTINGS.get(change.name)
+        listed = settings.get(change.name)
         if change.operation >= AlterOperation.APPEND and (listed is None or listed.type != LIST):
             operation = AlterOperation(change.operation).name
             raise KafkaError(
@@ -46,7 +64,6 @@ def alter_topic(
                 f"Can't {operation} to key {change.name} because its type is not LIST.",
             )
         _apply(altered, change, listed)
-    validate_overrides(altered, broker)
     return altered
 
 
@@ -80,6 +97,14 @@ def replace_topic(
     """The topic's overrides after an AlterConfigs, which says them all."""
     replaced = _all_set(configs)
     validate_overrides(replaced, broker)
+    return replaced
+
+
+def replace_group(
+    configs: Sequence[tuple[str, str | None]], broker: BrokerConfig
+) -> dict[str, str]:
+    replaced = _all_set(configs)
+    validate_group(replaced, broker)
     return replaced
 
 

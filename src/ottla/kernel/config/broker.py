@@ -15,6 +15,7 @@ from ottla.kernel.config.broker_transactions import TransactionSettings
 from ottla.kernel.config.broker_unused import unused_settings
 from ottla.kernel.config.broker_validation import check_refused, check_together
 from ottla.kernel.config.definition import InvalidSetting, Setting, SettingValue, UnknownSetting
+from ottla.kernel.config.group import GroupConfig, group_defaults
 from ottla.kernel.config.listener import Listener, parse_listeners, parse_security_protocol_map
 from ottla.kernel.config.topic import TopicConfig, topic_defaults
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -192,6 +193,11 @@ class BrokerConfig(
     def topic_defaults(self) -> TopicConfig:
         """What a topic without settings of its own has."""
         return topic_defaults(self)
+
+    @cached_property
+    def group_defaults(self) -> GroupConfig:
+        """What a group without settings of its own has."""
+        return group_defaults(self)
 
     def without_effect(self) -> list[str]:
         """The settings that were given and do nothing here, for one line in the log at start."""

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of a topic or a broker: values, and where they come from."""
+"""What DescribeConfigs tells of a topic, a broker or a group: values, and where they come from."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ottla.kernel.config.definition import (
     Setting,
     value_text,
 )
+from ottla.kernel.config.group import GROUP_SETTINGS, GroupConfig
 from ottla.kernel.config.topic import TOPIC_SETTINGS, TopicConfig
 
 # Broker settings that say the same thing in other units, in Kafka's order.
@@ -66,21 +67,50 @@ def _describe_topic_setting(
 ) -> Described:
     declared = TOPIC_SETTINGS.get(name)
     if declared is None:
-        unknown = Synonym(name, None, ConfigSource.TOPIC_CONFIG)
-        return _unknown(name, ConfigSource.TOPIC_CONFIG, [unknown], read_only=False)
-    synonyms: list[Synonym] = []
-    if declared.synonyms:
-        synonyms = _synonyms(declared.synonyms[0], broker)
+        return _unknown(name, ConfigSource.TOPIC_CONFIG)
+    default = _default_value(name, broker.topic_defaults)
+    return _with_override(declared, overrides, default, ConfigSource.TOPIC_CONFIG, broker)
+
+
+def _default_value(name: str, defaults: TopicConfig | GroupConfig) -> str | None:
+    return value_text(getattr(defaults, name.replace(".", "_")))
+
+
+def describe_group(
+    overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
+) -> list[Described]:
+    """Any group, also one that is not there: it may come."""
+    return [
+        _describe_group_setting(name, overrides, broker)
+        for name in sorted(GROUP_SETTINGS.keys() | overrides.keys())
+        if not names or name in names
+    ]
+
+
+def _describe_group_setting(
+    name: str, overrides: Mapping[str, str], broker: BrokerConfig
+) -> Described:
+    declared = GROUP_SETTINGS.get(name)
+    if declared is None:
+        return _unknown(name, ConfigSource.GROUP_CONFIG)
+    default = _default_value(name, broker.group_defaults)
+    return _with_override(declared, overrides, default, ConfigSource.GROUP_CONFIG, broker)
+
+
+def _with_override(
+    declared: Setting,
+    overrides: Mapping[str, str],
+    default: str | None,
+    source: ConfigSource,
+    broker: BrokerConfig,
+) -> Described:
+    """A setting that something has for itself, over one of the broker."""
+    name, value = declared.name, default
+    synonyms = _synonyms(declared.synonyms[0], broker) if declared.synonyms else []
     if name in overrides:
         value = value_text(declared.parse(overrides[name]))
-        synonyms.insert(0, Synonym(name, value, ConfigSource.TOPIC_CONFIG))
-    else:
-        value = _default_value(name, broker.topic_defaults)
+        synonyms.insert(0, Synonym(name, value, source))
     return _described(declared, name, value, synonyms, read_only=False)
-
-
-def _default_value(name: str, defaults: TopicConfig) -> str | None:
-    return value_text(getattr(defaults, name.replace(".", "_")))
 
 
 def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) -> list[Described]:
@@ -169,7 +199,7 @@ def _described(
     )
 
 
-def _unknown(
-    name: str, source: ConfigSource, synonyms: list[Synonym], read_only: bool
-) -> Described:
-    return Described(name, None, read_only, source, True, synonyms, ConfigType.UNKNOWN, None)
+def _unknown(name: str, source: ConfigSource) -> Described:
+    """That another version stored."""
+    synonyms = [Synonym(name, None, source)]
+    return Described(name, None, False, source, True, synonyms, ConfigType.UNKNOWN, None)

@@ -4,7 +4,7 @@ default. Kept for old clients: IncrementalAlterConfigs has taken its place."""
 from __future__ import annotations
 
 from ottla.controller.configs import Plan
-from ottla.kernel.config.alter import replace_broker, replace_topic
+from ottla.kernel.config.alter import replace_broker, replace_group, replace_topic
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
@@ -40,6 +40,9 @@ class _Replacement:
         return lambda _: replace_broker(
             _configs(resource), self._services.config, per_broker=per_broker
         )
+
+    def plan_group(self, resource: AlterConfigsResource) -> Plan:
+        return lambda _: replace_group(_configs(resource), self._services.config)
 
 
 def _configs(resource: AlterConfigsResource) -> list[tuple[str, str | None]]:

@@ -9,11 +9,18 @@ from ottla.kernel.config.describe import (
     Described,
     describe_broker,
     describe_broker_defaults,
+    describe_group,
     describe_topic,
 )
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.resources import ResourceType, broker_of, check_topic, resource_type
+from ottla.server.resources import (
+    ResourceType,
+    broker_of,
+    check_group,
+    check_topic,
+    resource_type,
+)
 from ottla.server.services import Services
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -46,10 +53,15 @@ def handle(
 
 def _describe(services: Services, resource: DescribeConfigsResource) -> list[Described]:
     names = resource.configuration_keys
-    if resource_type(resource.resource_type) is ResourceType.TOPIC:
+    kind = resource_type(resource.resource_type)
+    if kind is ResourceType.TOPIC:
         check_topic(services, resource.resource_name)
         overrides = services.image.topic_configs.get(resource.resource_name, {})
         return describe_topic(overrides, services.config, names)
+    if kind is ResourceType.GROUP:
+        check_group(resource.resource_name)
+        overrides = services.image.group_configs.get(resource.resource_name, {})
+        return describe_group(overrides, services.config, names)
     if broker_of(services, resource.resource_name) is None:
         return describe_broker_defaults(services.config, names)
     return describe_broker(services.config, names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.controller.configs import Plan
-from ottla.kernel.config.alter import ConfigChange, alter_broker, alter_topic
+from ottla.kernel.config.alter import ConfigChange, alter_broker, alter_group, alter_topic
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
@@ -39,6 +39,9 @@ class _Alteration:
         return lambda old: alter_broker(
             old, _changes(resource), self._services.config, per_broker=per_broker
         )
+
+    def plan_group(self, resource: AlterConfigsResource) -> Plan:
+        return lambda old: alter_group(old, _changes(resource), self._services.config)
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:

@@ -52,3 +52,16 @@ def test_the_time_to_give_up_begins_anew_after_loading() -> None:
     assert "a" in coordinator.group.members
     coordinator.timers.advance(1)
     assert set(coordinator.group.members) == {"b"}
+
+
+def test_a_group_may_have_a_time_out_of_its_own() -> None:
+    coordinator = ConsumerCoordinator()
+    two_members(coordinator)
+    coordinator.overrides = {"consumer.session.timeout.ms": "60000"}
+    coordinator.heartbeat("a", 3)
+    coordinator.timers.advance(SESSION_MS)
+    assert set(coordinator.group.members) == {"a"}, "what b had before its next heartbeat counts"
+    coordinator.timers.advance(60_000 - SESSION_MS - 1)
+    assert set(coordinator.group.members) == {"a"}
+    coordinator.timers.advance(1)
+    assert coordinator.group.is_empty

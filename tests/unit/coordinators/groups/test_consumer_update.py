@@ -116,6 +116,17 @@ def test_many_changes_at_once_make_one_assignment() -> None:
     assert sorted(sizes) == [1, 1, 2]
 
 
+def test_a_group_may_have_a_pause_of_its_own() -> None:
+    coordinator = ConsumerCoordinator()
+    coordinator.overrides = {"consumer.assignment.interval.ms": "1000"}
+    coordinator.join("a", "t")
+    coordinator.join("b", "t")
+    assert coordinator.group.assignment_epoch == 2
+    coordinator.overrides = {}
+    coordinator.heartbeat("b", 2)
+    assert coordinator.group.assignment_epoch == coordinator.group.group_epoch == 3
+
+
 # -- assignors ------------------------------------------------------------------------------
 
 

@@ -6,8 +6,10 @@ from ottla.kernel.config.alter import (
     AlterOperation,
     ConfigChange,
     alter_broker,
+    alter_group,
     alter_topic,
     replace_broker,
+    replace_group,
     replace_topic,
 )
 from ottla.kernel.config.broker import BrokerConfig
@@ -132,3 +134,29 @@ def test_the_older_request_is_checked_as_well() -> None:
         replace_topic([("retention.ms", "1"), ("retention.ms", "2")], BROKER)
     with pytest.raises(KafkaError, match="Cannot update"):
         replace_broker([("broker.id", "5")], BROKER, per_broker=True)
+
+
+SESSION, BEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def test_a_group_is_altered_and_replaced() -> None:
+    altered = alter_group({SESSION: "50000"}, [ConfigChange(BEAT, SET, "6000")], BROKER)
+    assert altered == {SESSION: "50000", BEAT: "6000"}
+    gone = [ConfigChange("foo", DELETE, None), ConfigChange(SESSION, DELETE, None)]
+    assert alter_group({**altered, "foo": "1"}, gone, BROKER) == {BEAT: "6000"}
+    assert replace_group([(SESSION, "55000")], BROKER) == {SESSION: "55000"}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "code"),
+    [
+        (SESSION, SET, "1", ErrorCode.INVALID_CONFIG),
+        (SESSION, APPEND, "50000", ErrorCode.INVALID_CONFIG),
+        (SESSION, SET, None, ErrorCode.INVALID_REQUEST),
+        ("foo", SET, "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_a_group_refuses(name: str, operation: int, value: str | None, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as caught:
+        alter_group({}, [ConfigChange(name, operation, value)], BROKER)
+    assert caught.value.code is code

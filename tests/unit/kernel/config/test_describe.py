@@ -7,8 +7,10 @@ from ottla.kernel.config.describe import (
     Synonym,
     describe_broker,
     describe_broker_defaults,
+    describe_group,
     describe_topic,
 )
+from ottla.kernel.config.group import GROUP_SETTINGS
 from ottla.kernel.config.topic import TOPIC_SETTINGS
 
 TOPIC = ConfigSource.TOPIC_CONFIG
@@ -144,3 +146,26 @@ def test_the_clusters_default_shows_only_what_was_set_there() -> None:
     assert list(by_name(describe_broker_defaults(broker, ["log.retention.ms"]))) == [
         "log.retention.ms"
     ]
+
+
+def test_a_group_shows_its_settings_over_those_of_the_broker() -> None:
+    name = "consumer.session.timeout.ms"
+    broker = BrokerConfig({f"group.{name}": "50000"})
+    described = by_name(describe_group({name: " 60000 "}, broker))
+    assert list(described) == sorted(GROUP_SETTINGS)
+    own = described[name]
+    assert (own.value, own.source) == ("60000", ConfigSource.GROUP_CONFIG)
+    assert own.synonyms == [
+        Synonym(name, "60000", ConfigSource.GROUP_CONFIG),
+        Synonym(f"group.{name}", "50000", STATIC),
+        Synonym(f"group.{name}", "45000", DEFAULT),
+    ]
+    assert described["consumer.heartbeat.interval.ms"].source == DEFAULT
+    (other,) = describe_group({}, broker, [name])
+    assert (other.value, other.source, other.read_only) == ("50000", STATIC, False)
+
+
+def test_a_setting_of_a_group_that_another_version_stored_is_hidden() -> None:
+    (unknown,) = describe_group({"share.x": "1"}, BrokerConfig(), ["share.x"])
+    assert (unknown.value, unknown.is_sensitive) == (None, True)
+    assert unknown.source == ConfigSource.GROUP_CONFIG

@@ -12,7 +12,7 @@ from ottla.wire.messages.describe_configs import (
 )
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 OLDEST, NEWEST = 1, 4
 
 
@@ -90,6 +90,7 @@ def test_settings_of_this_broker_and_of_all() -> None:
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (BROKER_LOGGER, "1", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )

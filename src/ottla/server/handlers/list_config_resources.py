@@ -1,0 +1,47 @@
+"""ListConfigResources: the topics and brokers there are, and the groups that have settings of their
+own. v0 asks for client metrics (KIP-714), of which there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.kernel.errors import ErrorCode
+from ottla.server.context import RequestContext
+from ottla.server.resources import ResourceType
+from ottla.server.services import Services
+from ottla.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+
+def handle(
+    services: Services, request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    if context.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(ResourceType)
+    if not wanted <= set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in ResourceType
+            if kind in wanted
+            for name in _names(services, kind)
+        ]
+    )
+
+
+def _names(services: Services, kind: ResourceType) -> Iterable[str]:
+    image = services.image
+    match kind:
+        case ResourceType.TOPIC:
+            return image.topics
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return map(str, image.brokers)
+        case ResourceType.CLIENT_METRICS:
+            return ()
+        case ResourceType.GROUP:
+            return image.group_configs
