@@ -12,6 +12,7 @@ from ottla.coordinators.result import Result
 from ottla.coordinators.shard import Shard, ShardTimers, State
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
 from ottla.replication.partition import Partition
 
@@ -72,6 +73,20 @@ class Runtime(Generic[S]):
 
     async def write(self, key: str, operation: Callable[[S], Result[T]]) -> T:
         return await self._shard_of(key).write(operation)
+
+    async def write_transactional(
+        self, key: str, producer: ProducerIdAndEpoch, operation: Callable[[S], Result[T]]
+    ) -> T:
+        """The records become part of the producer's transaction, which the transaction
+        coordinator must know of: else nobody ends it."""
+        return await self._shard_of(key).write(operation, producer)
+
+    def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:
+        """The marker is in the log of this partition. A shard that this broker does not lead
+        reads it there when it is loaded."""
+        shard = self._shards.get(number)
+        if shard is not None:
+            shard.transaction_ended(producer_id, is_commit)
 
     def read(self, key: str, operation: Callable[[S], T]) -> T:
         return self._shard_of(key).read(operation)

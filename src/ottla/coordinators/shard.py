@@ -21,8 +21,10 @@ from ottla.coordinators.record import (
 from ottla.coordinators.result import Deferred, Result
 from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.records.batch import iter_headers
+from ottla.kernel.ids import ProducerIdAndEpoch
+from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers
 from ottla.records.builder import build_batch
+from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
 from ottla.storage.batch_scan import Cold
@@ -44,7 +46,16 @@ class State(Protocol):
 
     RECORD_TYPES: ClassVar[Mapping[int, RecordType]]
 
-    def replay(self, offset: int, record: CoordinatorRecord) -> None: ...
+    def replay(
+        self, offset: int, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
+        """With a producer id it is part of that producer's open transaction, and waits for its
+        end."""
+        ...
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        """What waited for it counts from now on, or never."""
+        ...
 
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         """A short cut for loading: takes the bytes of such records as make up most of the log,
@@ -82,15 +93,15 @@ class Shard(Generic[S]):
     # -- loading ----------------------------------------------------------------------------
 
     async def load(self) -> int:
-        """Replays the log, in slices; returns how many records. Whatever is appended meanwhile
-        would be by this shard, which does not serve yet."""
+        """Replays the log, in slices; returns how many records. What is appended meanwhile, and
+        replayed too, are markers: this shard itself does not serve yet, but transactions that it
+        has offsets of may end."""
         record_count = 0
         log = self.partition.log
         offset = log.log_start_offset
-        end = log.log_end_offset
         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
-        while offset < end and not self._is_closed:
-            found = log.read(offset, _LOAD_BYTES, max_offset=end, at_least_one=True)
+        while offset < log.log_end_offset and not self._is_closed:
+            found = log.read(offset, _LOAD_BYTES, max_offset=log.log_end_offset, at_least_one=True)
             if found is None:
                 break
             read = log.folder.workers.submit(found.file.read_at, found.offset, found.length)
@@ -99,12 +110,14 @@ class Shard(Generic[S]):
                 continue
             for position, header in iter_headers(content, allow_partial=True):
                 offset = header.next_offset
+                batch = content[position : position + header.size_bytes]
                 if header.is_control:
+                    self._replay_marker(header, batch)
                     continue
                 record_count += header.record_count
-                batch = content[position : position + header.size_bytes]
+                producer_id = header.producer_id
                 for record in iter_records(batch):
-                    self._replay_loaded(record)
+                    self._replay_loaded(record, producer_id)
                     if self._clock.monotonic_s() >= slice_ends_s:
                         await asyncio.sleep(0)
                         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
@@ -117,21 +130,38 @@ class Shard(Generic[S]):
         self._is_loaded = True
         self._state.loaded()
 
-    def _replay_loaded(self, record: Record) -> None:
+    def _replay_marker(self, header: BatchHeader, batch: memoryview) -> None:
         try:
-            if record.key and record.value and self._state.replay_plain(record.key, record.value):
+            marker = parse_end_txn_marker(batch)
+        except KafkaError as error:
+            self._pass_over(header.base_offset, error)
+        else:
+            if marker is not None:
+                self._state.end_transaction(header.producer_id, marker.is_commit)
+
+    def _replay_loaded(self, record: Record, producer_id: int) -> None:
+        try:
+            if (
+                producer_id == NO_PRODUCER_ID
+                and record.key
+                and record.value
+                and self._state.replay_plain(record.key, record.value)
+            ):
                 return
             decoded = decode_record(self._state.RECORD_TYPES, record.key or b"", record.value)
         except MalformedMessage as error:
-            logger.error(
-                "%s: the record at %d cannot be read and is passed over: %s",
-                self.partition.topic_partition,
-                record.offset,
-                error,
-            )
+            self._pass_over(record.offset, error)
             return
         if decoded is not None:
-            self._state.replay(record.offset, decoded)
+            self._state.replay(record.offset, decoded, producer_id)
+
+    def _pass_over(self, offset: int, error: Exception) -> None:
+        logger.error(
+            "%s: the record at %d cannot be read and is passed over: %s",
+            self.partition.topic_partition,
+            offset,
+            error,
+        )
 
     def close(self) -> None:
         self._is_closed = True
@@ -151,8 +181,16 @@ class Shard(Generic[S]):
         self._check_serving()
         return operation(self._state)
 
-    async def write(self, operation: Callable[[S], Result[T]]) -> T:
-        """Runs an operation in its turn; returns its response when its records are committed."""
+    def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
+        """Its marker is in the log. While this is loading, loading comes to it."""
+        if self.is_serving:
+            self._state.end_transaction(producer_id, is_commit)
+
+    async def write(
+        self, operation: Callable[[S], Result[T]], producer: ProducerIdAndEpoch | None = None
+    ) -> T:
+        """Runs an operation in its turn; returns its response when its records are committed.
+        With a producer they are part of its transaction, and wait for its end."""
         while self._is_appending and not self._is_closed:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))  # type: ignore[misc]
@@ -160,7 +198,7 @@ class Shard(Generic[S]):
         self._check_serving()
         result = operation(self._state)
         if result.records:
-            await self._commit(result)
+            await self._commit(result, producer)
         elif result.on_written is not None:
             result.on_written()
         response = result.response
@@ -168,10 +206,14 @@ class Shard(Generic[S]):
             return await _resolved(response)
         return response
 
-    async def _commit(self, result: Result[Any]) -> None:
+    async def _commit(self, result: Result[Any], producer: ProducerIdAndEpoch | None) -> None:
         self._is_appending = True
+        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
         try:
-            first_offset = await self._append(result.records)
+            if producer is None:
+                offsets = await self._append(result.records)
+            else:
+                offsets = await self._append_transactional(producer, result.records)
         except KafkaError as error:
             failure = _as_coordinator_error(error)
             if result.on_failed is not None:
@@ -180,8 +222,8 @@ class Shard(Generic[S]):
                 return
             raise failure from error
         else:
-            for offset, record in enumerate(result.records, first_offset):
-                self._state.replay(offset, record)
+            for offset, record in zip(offsets, result.records, strict=True):
+                self._state.replay(offset, record, producer_id)
             if result.on_written is not None:
                 result.on_written()
         finally:
@@ -189,31 +231,44 @@ class Shard(Generic[S]):
             if self._waiting:
                 self._waiting.popleft()()
 
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> int:
-        """In one batch if that is not too large. Returns the first offset; the others follow it,
-        since nobody else writes to this partition."""
+    async def _append(self, records: Sequence[CoordinatorRecord]) -> Sequence[int]:
+        """In one batch if that is not too large. Returns the offset of each record: a marker may
+        come between two batches."""
         now_ms = self._clock.now_ms()
         limit_bytes = self.partition.log.config.max_message_bytes // 2
-        first_offset: int | None = None
+        offsets: list[int] = []
         batch: list[Record] = []
         batch_bytes = 0
         for record in records:
             key, value = encode_record(record)
             size_bytes = len(key) + len(value or b"")
             if batch and batch_bytes + size_bytes > limit_bytes:
-                offset = await self._append_batch(batch)
-                first_offset = offset if first_offset is None else first_offset
+                offsets += await self._append_batch(build_batch(batch), len(batch))
                 batch, batch_bytes = [], 0
             batch.append(Record(len(batch), now_ms, key, value))
             batch_bytes += size_bytes
-        offset = await self._append_batch(batch)
-        return offset if first_offset is None else first_offset
+        offsets += await self._append_batch(build_batch(batch), len(batch))
+        return offsets
 
-    async def _append_batch(self, records: Sequence[Record]) -> int:
-        appended = self.partition.append_own(build_batch(records))
+    async def _append_transactional(
+        self, producer: ProducerIdAndEpoch, records: Sequence[CoordinatorRecord]
+    ) -> Sequence[int]:
+        """In one batch or not at all. It has no sequence number: one who repeats the request
+        means the same offsets."""
+        now_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(i, now_ms, *encode_record(record)) for i, record in enumerate(records)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
+        )
+        return await self._append_batch(batch, len(records))
+
+    async def _append_batch(self, batch: bytearray, record_count: int) -> range:
+        appended = self.partition.append_own(batch)
         if isinstance(appended, asyncio.Future):
-            return (await appended).first_offset
-        return appended.first_offset
+            appended = await appended
+        return range(appended.first_offset, appended.first_offset + record_count)
 
     def _check_serving(self) -> None:
         if self._is_closed:

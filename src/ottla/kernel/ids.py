@@ -30,7 +30,7 @@ class TopicPartition(NamedTuple):
 class ProducerIdAndEpoch(NamedTuple):
     """One life of a producer: of two with the same id, the higher epoch fences the other."""
 
-    producer_id: ProducerId
+    producer_id: int
     producer_epoch: int
 
 

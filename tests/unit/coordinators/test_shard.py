@@ -10,6 +10,7 @@ from ottla.coordinators.record import CoordinatorRecord, RecordType
 from ottla.coordinators.result import Deferred, Result
 from ottla.coordinators.shard import Shard, ShardTimers
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import NO_PRODUCER_ID
 from ottla.replication.partition import Partition
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
@@ -33,6 +34,7 @@ class Counters:
         self.timers = timers
         self.counts: dict[str, int] = {}
         self.events: list[str] = []
+        self.pending: dict[int, list[tuple[int, CoordinatorRecord]]] = {}
 
     def add(self, name: str) -> Result[int]:
         count = self.counts.get(name, 0) + 1
@@ -46,13 +48,23 @@ class Counters:
         self.timers.schedule(name, delay_ms, lambda: self.add(name))
         return Result(None)
 
-    def replay(self, offset: int, record: CoordinatorRecord) -> None:
+    def replay(
+        self, offset: int, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
+        if producer_id != NO_PRODUCER_ID:
+            self.pending.setdefault(producer_id, []).append((offset, record))
+            return
         assert isinstance(record.key, CountKey)
         if record.value is None:
             self.counts.pop(record.key.name, None)
         else:
             assert isinstance(record.value, CountValue)
             self.counts[record.key.name] = record.value.count
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for offset, record in self.pending.pop(producer_id, []):
+            if is_commit:
+                self.replay(offset, record)
 
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         return False

@@ -181,6 +181,21 @@ class ClassicProtocol:
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._rebalance.extend_session(group, member)
 
+    def check_transactional_commit(
+        self,
+        group: ClassicGroup,
+        member_id: str,
+        generation_id: int,
+        instance_id: str | None,
+    ) -> None:
+        """Raises KafkaError if these may not commit within a transaction now. No sign of life: it
+        is the producer that calls. One who names no member is a producer of before KIP-447."""
+        if generation_id < 0 and group.is_empty:
+            return
+        if generation_id >= 0 or member_id or instance_id is not None:
+            group.check_member(member_id, instance_id)
+            _check_generation(group, generation_id)
+
     def delete(self, group: ClassicGroup) -> list[CoordinatorRecord]:
         return [group_tombstone(group.group_id)]
 

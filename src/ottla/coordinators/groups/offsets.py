@@ -1,12 +1,14 @@
-"""Committed offsets: written, read, deleted, expired."""
+"""Committed offsets: written, read, deleted, expired. Those of open transactions are in
+`pending_offsets.py`."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from ottla.coordinators.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
 from ottla.coordinators.groups.context import GroupContext
+from ottla.coordinators.groups.pending_offsets import PendingOffset, PendingOffsets
 from ottla.coordinators.groups.records import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
@@ -17,10 +19,6 @@ from ottla.coordinators.record import CoordinatorRecord
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.wire.codec import decoder
-
-NO_OFFSET = -1
-NO_EPOCH = -1
-NO_TIMESTAMP = -1
 
 # The schema that carries an explicit expiry (Produced by clients before 2.1), and today's.
 _VERSION_WITH_EXPIRY = 1
@@ -34,22 +32,13 @@ _KEY_TYPE = struct.pack(">h", OffsetCommitKey.API_KEY)
 _PARTITION = struct.Struct(">i")
 
 
-class CommittedOffset(NamedTuple):
-    offset: int
-    leader_epoch: int = NO_EPOCH
-    metadata: str = ""
-    commit_timestamp: int = NO_TIMESTAMP
-    expire_timestamp: int = NO_TIMESTAMP
-    """Set by the client (OffsetCommit v2 to v4); otherwise the broker's retention counts."""
-    topic_id: TopicId = NO_TOPIC_ID
-
-
 class Offsets:
     """The offsets of one shard's groups. Changed by `replay` only."""
 
     def __init__(self, context: GroupContext) -> None:
         self._context = context
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._pending = PendingOffsets()
         # While loading: group and topic by the bytes of a key before the partition.
         self._names: dict[bytes, tuple[str, str]] = {}
         self._topic_ids: dict[bytes, TopicId] = {}
@@ -65,6 +54,10 @@ class Offsets:
         if found is None or NO_TOPIC_ID in (topic_id, found.topic_id):
             return found
         return found if found.topic_id == topic_id else None
+
+    def is_stable(self, group_id: str, topic: str, partition: int) -> bool:
+        """Not while a transaction that has committed one for this partition is open."""
+        return not self._pending.contains(group_id, TopicPartition(topic, partition))
 
     def topics(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
         return self._groups.get(group_id, {})
@@ -103,12 +96,23 @@ class Offsets:
         return CoordinatorRecord(key, value, _VERSION_WITH_EXPIRY if has_expiry else _VERSION)
 
     def delete(self, group_id: str, at: TopicPartition) -> list[CoordinatorRecord]:
-        if self.get(group_id, at.topic, at.partition) is None:
+        if self.get(group_id, at.topic, at.partition) is None and not self._pending.contains(
+            group_id, at
+        ):
             return []
         return [_tombstone(group_id, at.topic, at.partition)]
 
     def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
-        return [_tombstone(group_id, topic, number) for topic, number, _ in self._all(group_id)]
+        committed = [
+            _tombstone(group_id, topic, number) for topic, number, _ in self._all(group_id)
+        ]
+        return committed + list(self._pending_tombstones(group_id))
+
+    def _pending_tombstones(self, group_id: str) -> Iterator[CoordinatorRecord]:
+        """For partitions that have nothing but offsets of open transactions."""
+        for topic, partition in self._pending.partitions(group_id):
+            if self.get(group_id, topic, partition) is None:
+                yield _tombstone(group_id, topic, partition)
 
     def delete_topics(self, names: Iterable[str]) -> Iterator[CoordinatorRecord]:
         """For topics that are gone: a topic of the same name later is another one."""
@@ -117,20 +121,30 @@ class Offsets:
             for topic in topics.keys() & gone:
                 for partition in topics[topic]:
                     yield _tombstone(group_id, topic, partition)
+        for group_id in self._pending.groups:
+            for record in self._pending_tombstones(group_id):
+                assert isinstance(record.key, OffsetCommitKey)
+                if record.key.topic in gone:
+                    yield record
 
     def expire(self, group_id: str, now_ms: int) -> tuple[list[CoordinatorRecord], bool]:
-        """Tombstones for what has outlived its retention, and whether nothing is left."""
+        """Tombstones for what has outlived its retention, and whether nothing is left. What an
+        open transaction may still change stays."""
         group = self._context.groups.get(group_id)
         retention_ms = self._context.config().offsets_retention_minutes * 60_000
         records: list[CoordinatorRecord] = []
-        is_all = True
+        is_all = group_id not in self._pending.groups
         for topic, partition, committed in self._all(group_id):
             base_ms = None
             if group is None:
                 base_ms = committed.commit_timestamp
             elif not group.is_subscribed_to(topic):
                 base_ms = group.offset_expiry_base_ms(committed.commit_timestamp)
-            if base_ms is not None and _is_expired(committed, base_ms, retention_ms, now_ms):
+            if (
+                base_ms is not None
+                and _is_expired(committed, base_ms, retention_ms, now_ms)
+                and self.is_stable(group_id, topic, partition)
+            ):
                 records.append(_tombstone(group_id, topic, partition))
             else:
                 is_all = False
@@ -147,14 +161,24 @@ class Offsets:
         if value is None:
             self._forget(key)
             return
-        self._partitions(key.group, key.topic)[key.partition] = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-        )
+        if self._pending.groups:
+            self._pending.overtake(key.group, TopicPartition(key.topic, key.partition))
+        self._partitions(key.group, key.topic)[key.partition] = CommittedOffset.from_record(value)
+
+    def replay_pending(
+        self, offset: int, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue
+    ) -> None:
+        """The group is known from now on, as if the offset were committed."""
+        self._groups.setdefault(key.group, {})
+        pending = PendingOffset(offset, CommittedOffset.from_record(value))
+        at = TopicPartition(key.topic, key.partition)
+        self._pending.add(producer_id, key.group, at, pending)
+
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for group_id, at, pending in self._pending.end(producer_id):
+            if is_commit:
+                self._pending.overtake(group_id, at, pending.record_offset)
+                self._partitions(group_id, at.topic)[at.partition] = pending.committed
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, CommittedOffset]:
         topics = self._groups.get(group_id)
@@ -184,6 +208,8 @@ class Offsets:
             names = decoded.group, decoded.topic
             self._names[key[: -_PARTITION.size]] = names
         (partition,) = _PARTITION.unpack_from(key, len(key) - _PARTITION.size)
+        if self._pending.groups:
+            self._pending.overtake(names[0], TopicPartition(names[1], partition))
         self._partitions(*names)[partition] = CommittedOffset(
             offset,
             leader_epoch,
@@ -221,11 +247,12 @@ class Offsets:
         partitions.pop(key.partition, None)
         if not partitions:
             topics.pop(key.topic, None)
+        self._pending.forget(key.group, TopicPartition(key.topic, key.partition))
 
     def replay_group_deleted(self, group_id: str) -> None:
         """Its offsets were deleted before. If they were not, it was only its members that went:
         it became a group of the other protocol, and keeps them."""
-        if not self._groups.get(group_id):
+        if not self._groups.get(group_id) and group_id not in self._pending.groups:
             self._groups.pop(group_id, None)
 
 

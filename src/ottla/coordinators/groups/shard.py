@@ -9,11 +9,12 @@ from ottla.coordinators.groups import records as group_records
 from ottla.coordinators.groups.classic import ClassicProtocol
 from ottla.coordinators.groups.classic_group import ClassicGroup
 from ottla.coordinators.groups.classic_records import group_tombstone
-from ottla.coordinators.groups.consumer import ConsumerProtocol, PartitionCheck
+from ottla.coordinators.groups.consumer import ConsumerProtocol
 from ottla.coordinators.groups.consumer_group import ConsumerGroup
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group import Group
-from ottla.coordinators.groups.offsets import NO_TIMESTAMP, CommittedOffset, Offsets
+from ottla.coordinators.groups.offset_commits import OffsetCommits
+from ottla.coordinators.groups.offsets import Offsets
 from ottla.coordinators.groups.records import (
     ConsumerGroupMetadataKey,
     GroupMetadataKey,
@@ -26,7 +27,8 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord, RecordType
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import NO_PRODUCER_ID
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -38,13 +40,7 @@ from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.messages.list_groups import ListedGroup
-from ottla.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
+from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -52,8 +48,12 @@ from ottla.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
-NOT_FOUND_IS_TOLD_SINCE = {"offset_commit": 9, "describe": 6}
+NOT_FOUND_IS_TOLD_SINCE = 6
 
 _EXPIRY_TIMER = "expire offsets"
 _EXPIRY_SLICE = 1000
@@ -72,6 +72,7 @@ class GroupShard:
         self._classic = ClassicProtocol(context)
         self._consumer = ConsumerProtocol(context)
         self.offsets = Offsets(context)
+        self._commits = OffsetCommits(context, self._classic, self._consumer, self.offsets)
 
     # -- members ----------------------------------------------------------------------------
 
@@ -111,63 +112,13 @@ class GroupShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, client: Client
     ) -> Result[OffsetCommitResponse]:
-        check_partition = self._check_commit(request, client)
-        now_ms = self._context.now_ms()
-        expire_timestamp = NO_TIMESTAMP
-        if request.retention_time_ms != NO_TIMESTAMP:
-            expire_timestamp = now_ms + request.retention_time_ms
-        records: list[CoordinatorRecord] = []
-        response = OffsetCommitResponse()
-        for topic in request.topics:
-            answers: list[OffsetCommitResponsePartition] = []
-            response.topics.append(
-                OffsetCommitResponseTopic(
-                    name=topic.name, topic_id=topic.topic_id, partitions=answers
-                )
-            )
-            for asked in topic.partitions:
-                answer = OffsetCommitResponsePartition(partition_index=asked.partition_index)
-                answers.append(answer)
-                try:
-                    if check_partition is not None:
-                        check_partition(topic.name, topic.topic_id, asked.partition_index)
-                    records.append(
-                        self.offsets.commit(
-                            request.group_id,
-                            TopicPartition(topic.name, asked.partition_index),
-                            _committed(asked, topic.topic_id, now_ms, expire_timestamp),
-                        )
-                    )
-                except KafkaError as error:
-                    answer.error_code = error.code
-        return Result(response, records)
+        return self._commits.commit(request, client)
 
-    def _check_commit(self, request: OffsetCommitRequest, client: Client) -> PartitionCheck | None:
-        """Raises KafkaError for one who may commit nothing; returns what each partition must
-        pass besides."""
-        group = self._context.groups.get(request.group_id)
-        generation_id = request.generation_id_or_member_epoch
-        if group is None:
-            if generation_id < 0:
-                return None  # An offset store without members: an admin, or one by hand.
-            if self.offsets.knows(request.group_id):
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_MEMBER_ID, f"group {request.group_id!r} has no members"
-                )
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND
-                if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["offset_commit"]
-                else ErrorCode.ILLEGAL_GENERATION,
-                f"there is no group {request.group_id!r}",
-            )
-        member_id, instance_id = request.member_id, request.group_instance_id
-        if isinstance(group, ConsumerGroup):
-            return self._consumer.check_commit(
-                group, member_id, generation_id, instance_id, client.api_version
-            )
-        assert isinstance(group, ClassicGroup), "there are two kinds of groups"
-        self._classic.check_commit(group, member_id, generation_id, instance_id)
-        return None
+    def commit_transactional_offsets(
+        self, request: TxnOffsetCommitRequest
+    ) -> Result[TxnOffsetCommitResponse]:
+        """To be written within the producer's transaction."""
+        return self._commits.commit_transactional(request)
 
     def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
         group = self._find(request.group_id)
@@ -232,7 +183,7 @@ class GroupShard:
         if group is None and self.offsets.knows(group_id):
             return DescribedGroup(group_id=group_id, group_state="Empty")
         described = DescribedGroup(group_id=group_id, group_state="Dead")
-        if client.api_version >= NOT_FOUND_IS_TOLD_SINCE["describe"]:
+        if client.api_version >= NOT_FOUND_IS_TOLD_SINCE:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             described.error_message = f"There is no classic group {group_id!r}."
         return described
@@ -303,11 +254,16 @@ class GroupShard:
 
     # -- what the runtime calls -------------------------------------------------------------
 
-    def replay(self, offset: int, record: CoordinatorRecord) -> None:
+    def replay(
+        self, offset: int, record: CoordinatorRecord, producer_id: int = NO_PRODUCER_ID
+    ) -> None:
         key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
             assert value is None or isinstance(value, OffsetCommitValue)
-            self.offsets.replay(key, value)
+            if producer_id == NO_PRODUCER_ID or value is None:
+                self.offsets.replay(key, value)
+            else:
+                self.offsets.replay_pending(offset, producer_id, key, value)
         elif isinstance(key, LegacyOffsetCommitKey):
             assert value is None or isinstance(value, LegacyOffsetCommitValue)
             self.offsets.replay_legacy(key, value)
@@ -321,6 +277,9 @@ class GroupShard:
             if isinstance(key, ConsumerGroupMetadataKey) and value is None:
                 self.offsets.replay_group_deleted(key.group_id)
 
+    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        self.offsets.end_transaction(producer_id, is_commit)
+
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         return self.offsets.replay_plain(key, value)
 
@@ -333,35 +292,3 @@ class GroupShard:
     def unloaded(self) -> None:
         self._classic.unloaded()
         self._consumer.unloaded()
-
-
-def _committed(
-    asked: OffsetCommitRequestPartition, topic_id: TopicId, now_ms: int, expire_timestamp: int
-) -> CommittedOffset:
-    return CommittedOffset(
-        asked.committed_offset,
-        asked.committed_leader_epoch,
-        asked.committed_metadata or "",
-        now_ms,
-        expire_timestamp,
-        topic_id,
-    )
-
-
-def error_for_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """The answer to a commit that was refused as a whole."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=asked.partition_index, error_code=code
-                    )
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )

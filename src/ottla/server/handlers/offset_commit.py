@@ -6,7 +6,7 @@ serves the consumer protocol (KIP-848), v10 names topics by id.
 
 from __future__ import annotations
 
-from ottla.coordinators.groups.shard import error_for_all
+from ottla.coordinators.groups.offset_commits import error_for_all
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext

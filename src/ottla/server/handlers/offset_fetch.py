@@ -7,7 +7,7 @@ topics by id.
 
 from __future__ import annotations
 
-from ottla.coordinators.groups.offsets import NO_EPOCH, NO_OFFSET, CommittedOffset
+from ottla.coordinators.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
 from ottla.coordinators.groups.shard import GroupShard
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.committed_offset import CommittedOffset
 from ottla.coordinators.groups.context import GroupContext
-from ottla.coordinators.groups.offsets import CommittedOffset, Offsets
+from ottla.coordinators.groups.offsets import Offsets
 from ottla.coordinators.groups.records import (
     RECORD_TYPES,
     LegacyOffsetCommitKey,
