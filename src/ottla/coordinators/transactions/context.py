@@ -1,0 +1,34 @@
+"""What a transaction shard needs of the world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.coordinators.timers import Timers
+from ottla.coordinators.transactions.transaction import Transaction
+from ottla.kernel.config.broker import BrokerConfig
+
+
+class Followups(Protocol):
+    """What begins when a record is in the log, and goes on without the shard."""
+
+    def finish(self, transaction: Transaction) -> None:
+        """It is prepared: its markers are to be written, then `complete` is to be called."""
+        ...
+
+    def abort_timed_out(self, transactional_ids: Iterable[str]) -> None: ...
+
+
+@dataclass(slots=True)
+class TransactionContext:
+    """Owned by one shard, and as old as it."""
+
+    timers: Timers
+    config: Callable[[], BrokerConfig]
+    """As it is now: dynamic settings change it."""
+    now_ms: Callable[[], int]
+    rng: random.Random
+    followups: Followups
