@@ -12,18 +12,23 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
-from ottla.records.batch import BatchHeader, parse_header
+from ottla.records.batch import (
+    BatchHeader,
+    TimestampType,
+    parse_header,
+    patch_max_timestamp,
+)
+from ottla.records.builder import ControlType, build_end_txn_marker
 from ottla.records.validation import INT64_MAX, ProducePolicy, too_large, validate_produced
 from ottla.replication.append_memory import AppendMemory
 from ottla.storage.batch_scan import Cold
 from ottla.storage.log import Log
 from ottla.storage.pending_write import Appended
+from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.verification import VerificationGuard
 
 ACKS_ALL = -1
 NO_EPOCH = -1
-
-OWN_PRODUCE_VERSION = 12
-"""What the broker itself appends is as modern as itself."""
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -47,9 +52,22 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
+class Marker(NamedTuple):
+    """The end of a transaction, as its coordinator tells it to the leader of a partition."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
 class _QueuedAppend(NamedTuple):
     records: memoryview
-    produce_version: int
+    produce_version: int | None
+    """None for what this broker has made itself: that is not validated."""
+    guard: VerificationGuard | None
+    marker: Marker | None
     done: asyncio.Future[Appended]
 
 
@@ -78,6 +96,9 @@ class Partition:
         self.replicas = replicas
         self.isr = isr
         self.high_watermark = log.log_end_offset
+        self._transactions = log.producer_state.transactions
+        self._transactions.replicated_to(self.high_watermark)
+        self._unreplicated = self._transactions.unreplicated
         self.watchers: dict[Watcher, None] = {}
         self._clock = clock
         self._workers = workers
@@ -90,8 +111,11 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where `read_committed` ends. There are no transactions yet that could hold it back."""
-        return self.high_watermark
+        """Where `read_committed` ends: before the first transaction that is not decided yet."""
+        first_unstable_offset = self.log.first_unstable_offset
+        if first_unstable_offset is None or first_unstable_offset > self.high_watermark:
+            return self.high_watermark
+        return first_unstable_offset
 
     def config_changed(self) -> None:
         self._policy = policy = ProducePolicy.of(self.log.config)
@@ -108,17 +132,27 @@ class Partition:
         self._appends_in_turn = self._validates_off_loop or self._flushes
 
     def append(
-        self, records: memoryview, *, acks: int, produce_version: int
+        self,
+        records: memoryview,
+        *,
+        acks: int,
+        produce_version: int,
+        guard: VerificationGuard | None = None,
     ) -> Appended | asyncio.Future[Appended]:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
-        reused once this returned."""
-        appended = self.append_at_once(records, acks, produce_version)
+        reused once this returned. The first batch of a transaction needs a guard that its
+        coordinator has vouched for (`begin_verification`)."""
+        appended = self.append_at_once(records, acks, produce_version, guard)
         if appended is None:
-            return self._append_in_turn(records, produce_version)
+            return self._append_in_turn(records, produce_version, guard)
         return appended
 
     def append_at_once(
-        self, records: memoryview, acks: int, produce_version: int
+        self,
+        records: memoryview,
+        acks: int,
+        produce_version: int,
+        guard: VerificationGuard | None = None,
     ) -> Appended | None:
         """As `append`; None where that would wait, and nothing was done."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
@@ -129,13 +163,17 @@ class Partition:
         batch, header = validate_produced(
             records, self._policy, now_ms=now_ms, produce_version=produce_version
         )
-        appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms)
+        appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
         if not appended.is_duplicate:
             self._records_added(len(batch))
         return appended
 
-    def append_own(self, batch: bytearray) -> Appended | asyncio.Future[Appended]:
-        """Appends what a coordinator of this broker has built, as durable as acks=all."""
+    def append_own(
+        self, batch: bytearray, guard: VerificationGuard | None = None
+    ) -> Appended | asyncio.Future[Appended]:
+        """Appends what a coordinator of this broker has built, as durable as acks=all. Of its
+        producer only the epoch is checked. Without a guard it is the caller who knows that the
+        transaction of a transactional batch is there."""
         if len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         records = memoryview(batch)
@@ -145,13 +183,96 @@ class Partition:
                 f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
                 f"{self.log.config.max_message_bytes}",
             )
+        header = parse_header(records)
+        if guard is None and header.is_transactional:
+            guard = self.begin_verification(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                supports_epoch_bump=False,
+            )
         if self._queue or self._flushes or self.log.folder.is_slow:
-            return self._append_in_turn(records, OWN_PRODUCE_VERSION)
+            return self._append_in_turn(records, None, guard)
         appended = self.log.append_as_leader(
-            parse_header(records), records, self.leader_epoch, self._clock.now_ms()
+            header, records, self.leader_epoch, self._clock.now_ms(), guard
         )
         self._records_added(len(records))
         return appended
+
+    # Transactions
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a transactional batch of this producer needs no verification (any more)."""
+        return self.log.producer_state.has_open_transaction(producer_id, producer_epoch)
+
+    def begin_verification(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        *,
+        supports_epoch_bump: bool,
+    ) -> VerificationGuard | None:
+        """Before the coordinator is asked whether a transaction is there to be written to, for
+        `append` afterwards. A marker that comes in between makes the guard void. None where the
+        transaction is open here: then there is nothing to ask. `supports_epoch_bump` is for
+        clients of transactions version 2, whose every transaction begins with sequence 0."""
+        return self.log.producer_state.begin_verification(
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=self._clock.now_ms(),
+            offset=self.log.log_end_offset,
+        )
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        is_commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> Appended | asyncio.Future[Appended]:
+        """Ends the producer's transaction, as durable as acks=all. Raises KafkaError where another
+        coordinator, or the producer itself, has moved on."""
+        if len(self.isr) < self.min_insync_replicas:
+            raise self._not_enough_replicas()
+        now_ms = self._clock.now_ms()
+        batch = build_end_txn_marker(
+            ControlType.COMMIT if is_commit else ControlType.ABORT,
+            offset=0,
+            timestamp=now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        marker = Marker(
+            producer_id, producer_epoch, is_commit, coordinator_epoch, transaction_version
+        )
+        records = memoryview(batch)
+        if self._policy.is_log_append_time:
+            patch_max_timestamp(records, TimestampType.LOG_APPEND_TIME, now_ms)
+        if self._queue or self._flushes or self.log.folder.is_slow:
+            return self._append_in_turn(records, None, marker=marker)
+        self._check_marker(marker)
+        appended = self.log.append_as_leader(
+            parse_header(records), records, self.leader_epoch, now_ms
+        )
+        self._records_added(len(records))
+        return appended
+
+    def _check_marker(self, marker: Marker) -> None:
+        self.log.producer_state.check_marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+            self.log.log_end_offset,
+        )
+
+    # Appends that wait their turn
 
     def _not_enough_replicas(self) -> KafkaError:
         return KafkaError(
@@ -161,15 +282,21 @@ class Partition:
         )
 
     def _append_in_turn(
-        self, records: memoryview, produce_version: int
+        self,
+        records: memoryview,
+        produce_version: int | None,
+        guard: VerificationGuard | None = None,
+        marker: Marker | None = None,
     ) -> asyncio.Future[Appended]:
         """Compression, a slow disk and an fsync that `flush.messages` asks for are waited for off
         the loop, one batch after another: a producer's batches must keep their order."""
-        if len(records) > self._policy.max_message_bytes:
+        if produce_version is not None and len(records) > self._policy.max_message_bytes:
             raise too_large(len(records), self._policy)  # Before it is copied.
         self._memory.take(len(records))
         done = asyncio.get_running_loop().create_future()
-        self._queue.append(_QueuedAppend(memoryview(bytearray(records)), produce_version, done))
+        self._queue.append(
+            _QueuedAppend(memoryview(bytearray(records)), produce_version, guard, marker, done)
+        )
         if self._drain is None:
             self._drain = asyncio.create_task(self._drain_queue())
         return done
@@ -178,7 +305,7 @@ class Partition:
         while self._queue:
             queued = self._queue[0]
             try:
-                appended = await self._append_off_loop(queued.records, queued.produce_version)
+                appended = await self._append_off_loop(queued)
             except Exception as error:  # Whoever waits for it hears of it.
                 if not queued.done.done():
                     queued.done.set_exception(error)
@@ -189,19 +316,25 @@ class Partition:
             self._memory.give_back(len(queued.records))
         self._drain = None
 
-    async def _append_off_loop(self, records: memoryview, produce_version: int) -> Appended:
+    async def _append_off_loop(self, queued: _QueuedAppend) -> Appended:
         now_ms = self._clock.now_ms()
-        validate = partial(
-            validate_produced,
-            records,
-            self._policy,
-            now_ms=now_ms,
-            produce_version=produce_version,
-        )
-        batch, header = (
-            await self._workers.submit(validate) if self._validates_off_loop else validate()
-        )
-        appended = await self._write(header, batch, now_ms)
+        batch = queued.records
+        if queued.produce_version is None:
+            header = parse_header(batch)
+        else:
+            validate = partial(
+                validate_produced,
+                batch,
+                self._policy,
+                now_ms=now_ms,
+                produce_version=queued.produce_version,
+            )
+            batch, header = (
+                await self._workers.submit(validate) if self._validates_off_loop else validate()
+            )
+        if queued.marker is not None:
+            self._check_marker(queued.marker)
+        appended = await self._write(header, batch, now_ms, queued.guard)
         # A duplicate too: a kill may have come between the write of the first and its fsync.
         if self.log.is_flush_due:
             await self.log.flush()
@@ -209,11 +342,17 @@ class Partition:
             self._records_added(len(batch))
         return appended
 
-    async def _write(self, header: BatchHeader, batch: memoryview, now_ms: int) -> Appended:
+    async def _write(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        now_ms: int,
+        guard: VerificationGuard | None,
+    ) -> Appended:
         log = self.log
         if not log.folder.is_slow:
-            return log.append_as_leader(header, batch, self.leader_epoch, now_ms)
-        pending = log.prepare(header, batch, self.leader_epoch, now_ms)
+            return log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
+        pending = log.prepare(header, batch, self.leader_epoch, now_ms, guard)
         if isinstance(pending, Appended):
             return pending  # A duplicate; nothing else is pending, so it is written.
         await log.folder.submit_write(pending.write)
@@ -222,6 +361,8 @@ class Partition:
     def _records_added(self, byte_count: int) -> None:
         """With this broker alone in the ISR, what is in its log is committed."""
         self.high_watermark = self.log.log_end_offset
+        if self._unreplicated:
+            self._transactions.replicated_to(self.high_watermark)
         for watcher in self.watchers:
             watcher.records_added(self, byte_count)
 
@@ -246,6 +387,13 @@ class Partition:
         """Records from the offset on, as they lie in the file, up to where readers may see."""
         end = self.read_end(is_committed_only)
         return self.log.read(offset, max_bytes, max_offset=end, at_least_one=at_least_one)
+
+    def aborted_transactions(
+        self, offset: int, records: FileSlice
+    ) -> list[AbortedTransaction] | Cold:
+        """Those that a reader of committed records leaves out of what it read from the offset."""
+        end_offset = min(self.log.end_offset_of(records, offset), self.last_stable_offset)
+        return self.log.aborted_transactions(offset, end_offset)
 
     def is_behind(self, offset: int) -> bool:
         """Whether a read from there ends before the log does: one read is of one segment."""

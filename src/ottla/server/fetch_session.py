@@ -37,7 +37,15 @@ Lookup = Callable[[TopicKey, int], Partition]
 class Wait:
     """A fetch that waits until enough bytes came, or its time is over."""
 
-    def __init__(self, clock: Clock, max_wait_s: float, missing_byte_count: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        max_wait_s: float,
+        missing_byte_count: int,
+        *,
+        is_committed_only: bool = False,
+    ) -> None:
+        self.is_committed_only = is_committed_only
         self._missing_byte_count = missing_byte_count
         self._future = asyncio.get_running_loop().create_future()
         self._timer = clock.call_later(max_wait_s, self.finish)
@@ -73,7 +81,9 @@ class FetchedPartition:
         "sent_high_watermark",
         "sent_log_start_offset",
         "session",
+        "stable_offset",
         "topic",
+        "was_held_back",
     )
 
     def __init__(self, session: FetchSession, topic: TopicKey, index: int) -> None:
@@ -83,6 +93,8 @@ class FetchedPartition:
         self.partition: Partition | None = None
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
+        self.stable_offset = -1
+        self.was_held_back = False
 
     def update(self, asked: FetchPartition) -> None:
         self.fetch_offset = asked.fetch_offset
@@ -102,8 +114,26 @@ class FetchedPartition:
     def records_added(self, partition: Partition, byte_count: int) -> None:
         session = self.session
         session.dirty[self] = None
-        if session.wait is not None:
-            session.wait.bytes_added(byte_count)
+        wait = session.wait
+        if wait is None:
+            return
+        if wait.is_committed_only and self._is_held_back(partition):
+            return
+        wait.bytes_added(byte_count)
+
+    def note_stable(self, partition: Partition) -> None:
+        """For a reader of committed records: how far it can see, and whether there is more."""
+        self.stable_offset = partition.last_stable_offset
+        self.was_held_back = self.stable_offset < partition.high_watermark
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Whether an open transaction hides the bytes that were added. With its end, who knows how
+        many more can be seen: enough to look again."""
+        stable_offset, was_held_back = self.stable_offset, self.was_held_back
+        self.note_stable(partition)
+        if was_held_back and self.stable_offset > stable_offset and self.session.wait is not None:
+            self.session.wait.finish()
+        return was_held_back or self.was_held_back
 
     def partition_closed(self, partition: Partition) -> None:
         self.partition = None

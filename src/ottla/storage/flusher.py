@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from ottla.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from ottla.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ottla.storage.folder import LogFolder
 from ottla.storage.segment import ActiveSegment
 
@@ -59,7 +59,7 @@ class Flusher:
         disk = self._folder.disk
         closed.file.sync()
         closed.is_index_synced = closed.is_entry_synced = True
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             path = closed.path(suffix)
             if disk.exists(path):
                 disk.open(path).sync()

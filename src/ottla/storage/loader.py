@@ -23,7 +23,7 @@ from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log import Log
 from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import ProducerState
+from ottla.storage.producer_state import ProducerState, ProducerStateConfig
 from ottla.storage.recovery import (
     Recovered,
     has_sound_indexes,
@@ -59,7 +59,7 @@ class LogLoader:
         *,
         checkpoints: Checkpoints,
         is_clean: bool,
-        producer_expiration_ms: int,
+        producer_config: ProducerStateConfig,
         rng: random.Random,
     ) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class LogLoader:
         self._is_clean = is_clean
         self._rng = rng
         self._now_ms = folder.clock.now_ms()
-        self._producer_state = ProducerState(topic_partition, expiration_ms=producer_expiration_ms)
+        self._producer_state = ProducerState(topic_partition, producer_config)
         self._leader_epochs = LeaderEpochs()
         self._written_epochs: list[EpochEntry] = []
         self._recovery_point = checkpoints.recovery_point
@@ -103,7 +103,7 @@ class LogLoader:
             segments = []
             active = self._create_active(log_start_offset)
             log_end_offset = log_start_offset
-            self._producer_state.producers.clear()
+            self._producer_state.reset([], self._now_ms)
         active.roll_jitter_ms = draw_roll_jitter_ms(self._config, self._rng)
         self._leader_epochs.truncate_from_end(log_end_offset)
         self._leader_epochs.truncate_from_start(log_start_offset)

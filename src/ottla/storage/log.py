@@ -14,12 +14,14 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.records.batch import (
+    CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
     is_crc_valid,
     iter_headers,
 )
+from ottla.records.control import parse_end_txn_marker
 from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
@@ -28,8 +30,9 @@ from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.pending_write import Appended, PendingWrite, cut_back
+from ottla.storage.producer_entry import BatchMetadata
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import BatchMetadata, ProducerState
+from ottla.storage.producer_state import EndedTransaction, ProducerState
 from ottla.storage.recovery import load_producers
 from ottla.storage.roll_limits import RollLimits
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
@@ -43,6 +46,8 @@ from ottla.storage.timestamp_search import (
     search,
     view_active,
 )
+from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
 
@@ -117,19 +122,24 @@ class Log:
     # Appending
 
     def append_as_leader(
-        self, header: BatchHeader, buffer: memoryview, leader_epoch: int, now_ms: int
+        self,
+        header: BatchHeader,
+        buffer: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> Appended:
         """Appends one batch that has been validated, and `header` is its header as it now is.
         Gives it its offsets, in place. Raises `KafkaError` for a producer out of order, and
         `StorageFailure`; then nothing was appended. Whoever acknowledges it sees to `is_flush_due`
-        first."""
+        first. A marker has passed `producer_state.check_marker` just before."""
         folder = self.folder
         if folder.failure is not None:
             folder.check_online()
         base_offset = self._next_offset
         has_producer = header.producer_id >= 0
-        if has_producer:
-            duplicate = self.producer_state.check(header, base_offset)
+        if has_producer and not header.attributes & CONTROL_FLAG:
+            duplicate = self.producer_state.check(header, base_offset, guard)
             if duplicate is not None:
                 return _as_appended(duplicate)
         last_offset = base_offset + header.last_offset_delta
@@ -145,7 +155,12 @@ class Log:
             cut_back(active.file, active.size_bytes)
             raise folder.fail(error, f"appending to {self.path}") from error
         folder.wrote(clock.monotonic_s() - started_s)
-        self._note(header, base_offset, last_offset, size_bytes, has_producer)
+        self._note(header, base_offset, last_offset, size_bytes)
+        if has_producer:
+            if header.attributes & CONTROL_FLAG:
+                self._note_marker(header, buffer, base_offset)
+            else:
+                self.producer_state.update(header, base_offset)
         self.log_end_offset = last_offset + 1
         return Appended(
             base_offset,
@@ -155,7 +170,12 @@ class Log:
         )
 
     def prepare(
-        self, header: BatchHeader, buffer: memoryview, leader_epoch: int, now_ms: int
+        self,
+        header: BatchHeader,
+        buffer: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
     ) -> PendingWrite | Appended:
         """`append_as_leader` up to the write, for a folder that is slow: submit the write with
         `folder.submit_write(pending.write)`, then `commit`. The buffer must stay as it is. Several
@@ -164,8 +184,8 @@ class Log:
         self.folder.check_online()
         base_offset = self._next_offset
         has_producer = header.producer_id >= 0
-        if has_producer:
-            duplicate = self.producer_state.check(header, base_offset)
+        if has_producer and not header.attributes & CONTROL_FLAG:
+            duplicate = self.producer_state.check(header, base_offset, guard)
             if duplicate is not None:
                 return _as_appended(duplicate)
         last_offset = base_offset + header.last_offset_delta
@@ -178,7 +198,12 @@ class Log:
         )
         appended = Appended(base_offset, last_offset, log_append_time_ms, False)
         pending = PendingWrite(self._clock, active.file, active.size_bytes, buffer, appended)
-        self._note(header, base_offset, last_offset, size_bytes, has_producer)
+        self._note(header, base_offset, last_offset, size_bytes)
+        if has_producer:
+            if header.attributes & CONTROL_FLAG:
+                self._note_marker(header, buffer, base_offset)
+            else:
+                self.producer_state.update(header, base_offset)
         return pending
 
     def commit(self, pending: PendingWrite) -> Appended:
@@ -235,9 +260,10 @@ class Log:
         for header in headers:
             if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
                 self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
-            self._note(header, header.base_offset, header.last_offset, header.size_bytes, False)
-            batch = buffer[: header.size_bytes]
-            self.producer_state.replay(header, batch)
+            self._note(header, header.base_offset, header.last_offset, header.size_bytes)
+            ended = self.producer_state.replay(header, buffer[: header.size_bytes])
+            if ended is not None:
+                self._note_ended(ended)
             buffer = buffer[header.size_bytes :]
         self.log_end_offset = self._next_offset
         if self.is_flush_due:
@@ -278,12 +304,7 @@ class Log:
         )
 
     def _note(
-        self,
-        header: BatchHeader,
-        base_offset: int,
-        last_offset: int,
-        size_bytes: int,
-        has_producer: bool,
+        self, header: BatchHeader, base_offset: int, last_offset: int, size_bytes: int
     ) -> None:
         """Takes in a batch that is written at the end of the active segment, or will be."""
         active = self._segments.active
@@ -291,13 +312,27 @@ class Log:
         is_indexed = active.note_append(
             base_offset, last_offset, header.max_timestamp, size_bytes, self._index_interval_bytes
         )
-        if has_producer:
-            self.producer_state.update(header, base_offset)
         self._next_offset = last_offset + 1
         if was_empty or is_indexed:
             self._set_roll_limits()
         if is_indexed and active.is_index_due and not self.folder.is_slow:
             self._guard("writing the index of", active.write_indexes)
+
+    def _note_marker(self, header: BatchHeader, batch: memoryview, base_offset: int) -> None:
+        marker = parse_end_txn_marker(batch)
+        assert marker is not None, "a leader appends no empty control batch"
+        ended = self.producer_state.end_transaction(header, marker, base_offset)
+        if ended is not None:
+            self._note_ended(ended)
+
+    def _note_ended(self, ended: EndedTransaction) -> None:
+        """Only what was aborted is remembered: readers are told to leave it out."""
+        if ended.is_commit:
+            return
+        active = self._segments.active
+        active.note_aborted(ended)
+        if not self.folder.is_slow:
+            self._guard("writing the index of", active.write_transaction_index)
 
     def roll(self) -> ActiveSegment:
         """Closes the active segment and begins a new one at the log's end. The old one is synced
@@ -338,6 +373,28 @@ class Log:
     def read_failed(self, error: OSError) -> StorageFailure:
         """Also for whoever brought something `Cold` into the page cache."""
         return self.folder.fail(error, f"reading {self.path}")
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset that a transaction holds back from readers of committed records."""
+        offset = self.producer_state.transactions.first_unstable_offset
+        return None if offset is None else max(offset, self.log_start_offset)
+
+    def aborted_transactions(
+        self, first_offset: int, end_offset: int
+    ) -> list[AbortedTransaction] | Cold:
+        """Those that overlap the offsets from the first up to the end (exclusive)."""
+        try:
+            return self._segments.aborted_transactions(first_offset, end_offset)
+        except OSError as error:
+            raise self.read_failed(error) from error
+
+    def end_offset_of(self, records: FileSlice, offset: int) -> int:
+        """Not below the end of what was read from the offset, and not far above it."""
+        try:
+            return self._segments.end_offset_of(records, offset, self._next_offset)
+        except OSError as error:
+            raise self.read_failed(error) from error
 
     @property
     def active_base_offset(self) -> int:
@@ -485,7 +542,7 @@ class Log:
         self.log_start_offset = offset
         self.leader_epochs.clear()
         self._write_leader_epochs()
-        self.producer_state.producers.clear()
+        self.producer_state.reset([], self._clock.now_ms())
 
     def _check_truncatable(self) -> None:
         self.folder.check_online()

@@ -35,6 +35,7 @@ from ottla.storage.loader import Checkpoints, LogLoader
 from ottla.storage.log import Log
 from ottla.storage.meta_properties import claim_folder
 from ottla.storage.partition_metadata import format_partition_metadata
+from ottla.storage.producer_state import ProducerStateConfig
 from ottla.storage.retention import apply_retention
 
 logger = logging.getLogger(__name__)
@@ -67,6 +68,10 @@ class LogManager:
         self._workers = workers
         self._rng = rng
         self._config = config
+        self.producer_config = ProducerStateConfig(
+            expiration_ms=config.producer_id_expiration_ms,
+            is_verification_enabled=config.transaction_partition_verification_enable,
+        )
         self._on_failure = on_failure
         self._high_watermark_of = high_watermark_of
         self._files = FileCache(disk)
@@ -187,7 +192,7 @@ class LogManager:
                     recovery_points.get(topic_partition, 0), start_offsets.get(topic_partition, 0)
                 ),
                 is_clean=is_clean,
-                producer_expiration_ms=self._config.producer_id_expiration_ms,
+                producer_config=self.producer_config,
                 rng=self._rng,
             )
             loaders.append(loader)
@@ -278,7 +283,7 @@ class LogManager:
                 config,
                 checkpoints=Checkpoints(),
                 is_clean=False,
-                producer_expiration_ms=self._config.producer_id_expiration_ms,
+                producer_config=self.producer_config,
                 rng=self._rng,
             ).load()
         except OSError as error:

@@ -39,6 +39,10 @@ class OffsetIndex:
         """The position of the last entry that is not above the offset; 0 when there is none."""
         return _position_in(self.entries, 0, len(self), relative_offset)
 
+    def offset_from(self, position: int) -> int | None:
+        """The relative offset of the first entry at or after the position."""
+        return _offset_in(self.entries, len(self), position)
+
     def last_entry(self) -> tuple[int, int]:
         """Relative offset and position, (0, 0) when empty."""
         if not self.entries:
@@ -69,6 +73,19 @@ def find_position(file: File, size_bytes: int, relative_offset: int) -> int:
             high = middle
     page = file.read_at(low * ENTRY_BYTES, (high - low) * ENTRY_BYTES)
     return _position_in(page, 0, len(page) // ENTRY_BYTES, relative_offset)
+
+
+def find_offset_from(file: File, size_bytes: int, position: int) -> int | None:
+    """`offset_from` for the index of a closed segment, by a few small reads."""
+    low, high = 0, size_bytes // ENTRY_BYTES
+    while high - low > _PAGE_ENTRIES:
+        middle = (low + high) // 2
+        if _unpack(file.read_at(middle * ENTRY_BYTES, ENTRY_BYTES))[1] < position:
+            low = middle
+        else:
+            high = middle + 1
+    page = file.read_at(low * ENTRY_BYTES, (high - low) * ENTRY_BYTES)
+    return _offset_in(page, len(page) // ENTRY_BYTES, position)
 
 
 def is_sound(entries: bytes, log_size_bytes: int) -> bool:
@@ -104,3 +121,17 @@ def _position_in(entries: bytes | bytearray, low: int, high: int, relative_offse
         return 0
     position: int = _unpack(entries, (low - 1) * ENTRY_BYTES)[1]
     return position
+
+
+def _offset_in(entries: bytes | bytearray, count: int, position: int) -> int | None:
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if _unpack(entries, middle * ENTRY_BYTES)[1] < position:
+            low = middle + 1
+        else:
+            high = middle
+    if low == count:
+        return None
+    relative_offset: int = _unpack(entries, low * ENTRY_BYTES)[0]
+    return relative_offset

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from ottla.records.crc import crc32c
 from ottla.storage.errors import CorruptFile
-from ottla.storage.producer_state import BatchMetadata, ProducerEntry
+from ottla.storage.producer_entry import BatchMetadata, ProducerEntry
 
 VERSION = 1
 _VERSION_AND_CRC = struct.Struct(">hI")

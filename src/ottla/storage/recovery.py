@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import Disk
 from ottla.records.batch import BatchHeader
-from ottla.storage import offset_index, time_index
+from ottla.storage import offset_index, time_index, transaction_index
 from ottla.storage.batch_scan import scan_valid_batches
 from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import (
@@ -21,6 +21,7 @@ from ottla.storage.file_names import (
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     split_file_name,
 )
 from ottla.storage.folder import LogFolder
@@ -30,6 +31,7 @@ from ottla.storage.producer_state import ProducerState
 from ottla.storage.segment import ActiveSegment, Segment
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.time_index import TimeIndex
+from ottla.storage.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +100,7 @@ def recover_segment(
     now_ms: int,
 ) -> Recovered:
     """Checks every batch, cuts off what follows the last good one, and builds the indexes anew.
+    That of transactions needs the producer state at the segment's start, and is believed without.
     Waits for the disk."""
     disk = segment.folder.disk
     file = disk.open(segment.path(LOG_SUFFIX))
@@ -123,7 +126,9 @@ def recover_segment(
         if header.partition_leader_epoch > leader_epochs.latest_epoch:
             leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         if producer_state is not None:
-            producer_state.replay(header, content)
+            ended = producer_state.replay(header, content)
+            if ended is not None and not ended.is_commit:
+                recovered.note_aborted(ended)
         next_offset = header.next_offset
     cut_bytes = size_bytes - recovered.size_bytes
     if cut_bytes:
@@ -136,6 +141,10 @@ def recover_segment(
         file.truncate(recovered.size_bytes)
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.open(segment.path(suffix), create=True).truncate(0)
+    if producer_state is not None:
+        disk.remove(segment.path(TXN_INDEX_SUFFIX))
+    else:
+        recovered.transaction_index = read_transaction_index(segment)
     recovered.finish_indexes()
     recovered.is_index_synced = False
     return Recovered(recovered, next_offset, cut_bytes, has_gaps)
@@ -145,6 +154,16 @@ def _has_gap(header: BatchHeader, expected_offset: int) -> bool:
     return (
         header.base_offset != expected_offset or header.record_count != header.last_offset_delta + 1
     )
+
+
+def read_transaction_index(segment: Segment) -> TransactionIndex:
+    """Raises `CorruptFile`. Waits for the disk."""
+    path = segment.path(TXN_INDEX_SUFFIX)
+    if not segment.folder.disk.exists(path):
+        return TransactionIndex()
+    content = segment.folder.disk.read_file(path)
+    transaction_index.decode(content, segment.base_offset)
+    return TransactionIndex(content, written_bytes=len(content))
 
 
 def open_active(segment: Segment, config: TopicConfig, now_ms: int) -> ActiveSegment:
@@ -163,6 +182,7 @@ def open_active(segment: Segment, config: TopicConfig, now_ms: int) -> ActiveSeg
     )
     active.offset_index = OffsetIndex(offsets, written_bytes=len(offsets))
     active.time_index = TimeIndex(times, written_bytes=len(times))
+    active.transaction_index = read_transaction_index(segment)
     if offset_index.is_sound(offsets, segment.size_bytes) and time_index.is_sound(times):
         try:
             active.reload_timestamps()
@@ -184,15 +204,8 @@ def load_producers(
     """The state at `log_end_offset`: the newest snapshot that is usable, then the batches after
     it, those below the log's start included (Kafka leaves them out, and forgets a producer whose
     records were all deleted). Waits for the disk."""
-    producer_state.producers.clear()
-    offset = 0
-    loaded = snapshots.load_latest(log_end_offset)
-    if loaded is not None:
-        snapshot_offset, entries = loaded
-        offset = max(offset, snapshot_offset)
-        for entry in entries:
-            if not producer_state.is_expired(entry, now_ms):
-                producer_state.producers[entry.producer_id] = entry
+    offset, entries = snapshots.load_latest(log_end_offset) or (0, [])
+    producer_state.reset(entries, now_ms)
     if offset >= log_end_offset:
         return
     remaining = list(segments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.kernel.disk import File
-from ottla.storage import offset_index, time_index
+from ottla.storage import offset_index, time_index, transaction_index
 from ottla.storage.batch_scan import Cold, ScannedBatch, find_batch, scan_batches
 from ottla.storage.file_names import (
     DELETED_SUFFIX,
@@ -13,11 +13,14 @@ from ottla.storage.file_names import (
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     file_name,
 )
 from ottla.storage.folder import LogFolder
 from ottla.storage.offset_index import OffsetIndex
+from ottla.storage.producer_state import EndedTransaction
 from ottla.storage.time_index import NO_ENTRY, TimeEntry, TimeIndex
+from ottla.storage.transaction_index import AbortedTransaction, Collected, TransactionIndex
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
@@ -31,7 +34,14 @@ class Segment:
     """A closed segment. Owned by its log from when it is rolled or found until it is deleted.
     Nothing of it is open until it is read, and then only as long as the file cache likes."""
 
-    __slots__ = ("_largest", "base_offset", "folder", "partition_path", "size_bytes")
+    __slots__ = (
+        "_largest",
+        "aborted_bytes",
+        "base_offset",
+        "folder",
+        "partition_path",
+        "size_bytes",
+    )
 
     def __init__(
         self,
@@ -41,12 +51,15 @@ class Segment:
         size_bytes: int,
         *,
         largest: TimeEntry | None = None,
+        aborted_bytes: int = 0,
     ) -> None:
         self.folder = folder
         self.partition_path = partition_path
         self.base_offset = base_offset
         self.size_bytes = size_bytes
         self._largest = largest
+        self.aborted_bytes = aborted_bytes
+        """The size of its transaction index."""
 
     def path(self, suffix: str) -> str:
         return f"{self.partition_path}/{file_name(self.base_offset, suffix)}"
@@ -102,6 +115,20 @@ class Segment:
         file = self.folder.disk.open(self.path(LOG_SUFFIX))
         return scan_batches(file, position, self.size_bytes, headers_only=headers_only)
 
+    def collect_aborted(self, offset: int, end_offset: int) -> Collected | Cold:
+        """The aborted transactions that end in this segment and overlap the range."""
+        if not self.aborted_bytes:
+            return Collected([], False)
+        index = self.folder.files.open(self.path(TXN_INDEX_SUFFIX))
+        return transaction_index.collect_in_file(index, self.aborted_bytes, offset, end_offset)
+
+    def end_offset_before(self, position: int) -> int | None:
+        """An offset that is above everything that lies before the position; None where the index
+        knows none."""
+        index = self.folder.files.open(self.path(OFFSET_INDEX_SUFFIX))
+        relative = offset_index.find_offset_from(index, index.size(), position)
+        return None if relative is None else self.base_offset + relative
+
     def forget_files(self) -> None:
         """Before its paths come to mean something else."""
         for suffix in SEGMENT_SUFFIXES:
@@ -138,6 +165,7 @@ class ActiveSegment(Segment):
         "offset_index",
         "roll_jitter_ms",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(
@@ -154,6 +182,7 @@ class ActiveSegment(Segment):
         self.file = file
         self.offset_index = OffsetIndex()
         self.time_index = TimeIndex()
+        self.transaction_index = TransactionIndex()
         self.largest_timestamp = -1
         self.largest_offset = base_offset
         self.created_ms = created_ms
@@ -177,6 +206,7 @@ class ActiveSegment(Segment):
             file = disk.open(prefix + file_name(base_offset, suffix), create=True)
             if file.size():
                 file.truncate(0)
+        disk.remove(prefix + file_name(base_offset, TXN_INDEX_SUFFIX))
         return cls(folder, partition_path, base_offset, file, created_ms=created_ms)
 
     def open(self) -> File:
@@ -248,6 +278,29 @@ class ActiveSegment(Segment):
         entry = self.time_index.entry_before(timestamp)
         return self.offset_index.position_before(entry.relative_offset)
 
+    def note_aborted(self, ended: EndedTransaction) -> None:
+        self.transaction_index.append(
+            AbortedTransaction(
+                ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
+            )
+        )
+
+    def collect_aborted(self, offset: int, end_offset: int) -> Collected | Cold:
+        return self.transaction_index.collect(offset, end_offset)
+
+    def end_offset_before(self, position: int) -> int | None:
+        relative = self.offset_index.offset_from(position)
+        return None if relative is None else self.base_offset + relative
+
+    def write_transaction_index(self) -> None:
+        """Its file is there once it has an entry."""
+        index = self.transaction_index
+        if index.written_bytes < len(index.entries):
+            file = self.folder.disk.open(self.path(TXN_INDEX_SUFFIX), create=True)
+            file.write_at(index.written_bytes, (bytes(index.entries[index.written_bytes :]),))
+            index.written_bytes = len(index.entries)
+            self.is_index_synced = False
+
     def write_indexes(self) -> None:
         for index, suffix in (
             (self.offset_index, OFFSET_INDEX_SUFFIX),
@@ -258,6 +311,7 @@ class ActiveSegment(Segment):
                 file.write_at(index.written_bytes, (bytes(index.entries[index.written_bytes :]),))
                 index.written_bytes = len(index.entries)
                 self.is_index_synced = False
+        self.write_transaction_index()
 
     def finish_indexes(self) -> None:
         """Before the segment is closed: its largest timestamp becomes the last entry."""
@@ -276,6 +330,7 @@ class ActiveSegment(Segment):
             self.base_offset,
             self.size_bytes,
             largest=self.largest(),
+            aborted_bytes=len(self.transaction_index.entries),
         )
 
     def truncate(self, offset: int) -> None:
@@ -290,6 +345,11 @@ class ActiveSegment(Segment):
             (self.time_index, TIME_INDEX_SUFFIX),
         ):
             self.folder.disk.open(self.path(suffix)).truncate(index.written_bytes)
+        has_aborted_file = self.transaction_index.written_bytes > 0
+        self.transaction_index.truncate(offset)
+        if has_aborted_file:
+            aborted = self.folder.disk.open(self.path(TXN_INDEX_SUFFIX))
+            aborted.truncate(self.transaction_index.written_bytes)
         self.is_index_synced = False
         if isinstance(position, int):
             self.file.truncate(position)

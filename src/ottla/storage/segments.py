@@ -10,9 +10,11 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.records.batch import LENGTH_AT, LOG_OVERHEAD_BYTES
 from ottla.storage.batch_scan import Cold
+from ottla.storage.file_names import LOG_SUFFIX
 from ottla.storage.folder import LogFolder
 from ottla.storage.recovery import open_active
 from ottla.storage.segment import ActiveSegment, Segment
+from ottla.storage.transaction_index import AbortedTransaction
 
 _batch_length = struct.Struct(">i")
 
@@ -52,9 +54,7 @@ class Segments:
     ) -> FileSlice | Cold | None:
         """See `Log.read`. `end_offset` is where the last segment ends."""
         closed = self.closed
-        number = len(closed)
-        if offset < self.active.base_offset:
-            number = max(0, bisect_right(self._base_offsets, offset) - 1)
+        number = self._number_of(offset)
         while True:
             segment = closed[number] if number < len(closed) else self.active
             if segment.base_offset >= max_offset:
@@ -75,6 +75,38 @@ class Segments:
             if limit is not None:
                 end = limit
         return _slice(segment, position, end, max_bytes, at_least_one)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction] | Cold:
+        """Those whose marker is at or above the offset and that begin before the end. A marker may
+        lie in a later segment than the records."""
+        found: list[AbortedTransaction] = []
+        number = self._number_of(offset)
+        for segment in (*self.closed[number:], self.active):
+            collected = segment.collect_aborted(offset, end_offset)
+            if isinstance(collected, Cold):
+                return collected
+            found += collected.aborted
+            if collected.is_complete:
+                break
+        return found
+
+    def end_offset_of(self, records: FileSlice, offset: int, end_offset: int) -> int:
+        """See `Log.end_offset_of`. `end_offset` is where the last segment ends."""
+        number = self._number_of(offset)
+        closed = self.closed
+        while number < len(closed) and closed[number].path(LOG_SUFFIX) != records.file.path:
+            number += 1
+        segment = closed[number] if number < len(closed) else self.active
+        end = segment.end_offset_before(records.offset + records.length)
+        if end is not None:
+            return end
+        return self._base_offset_after(number) if number < len(closed) else end_offset
+
+    def _number_of(self, offset: int) -> int:
+        """Of the segment that holds the offset."""
+        if offset >= self.active.base_offset:
+            return len(self.closed)
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
 
     def _base_offset_after(self, number: int) -> int:
         if number + 1 < len(self._base_offsets):

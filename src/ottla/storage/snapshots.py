@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from ottla.kernel.disk import Disk
 from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import SNAPSHOT_SUFFIX, file_name, split_file_name
+from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.producer_snapshot import decode_snapshot
-from ottla.storage.producer_state import ProducerEntry
 
 logger = logging.getLogger(__name__)
 

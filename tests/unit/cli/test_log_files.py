@@ -13,8 +13,8 @@ from ottla.records.batch import CRC_AT
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record
+from ottla.storage.producer_entry import BatchMetadata, ProducerEntry
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import BatchMetadata, ProducerEntry
 
 TIME = 1_700_000_000_000
 LOG = "00000000000000000100.log"

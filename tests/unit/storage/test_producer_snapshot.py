@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.storage.errors import CorruptFile
+from ottla.storage.producer_entry import BatchMetadata, ProducerEntry
 from ottla.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from ottla.storage.producer_state import BatchMetadata, ProducerEntry
 
 # What Kafka 4.3's DumpLogSegments prints of this one: producerId: 7 producerEpoch: 2
 # coordinatorEpoch: -1 currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 1000

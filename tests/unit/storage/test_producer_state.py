@@ -7,13 +7,13 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import BatchHeader, parse_header
 from ottla.records.builder import ControlType, build_batch, build_end_txn_marker
 from ottla.records.record import Record
-from ottla.storage.producer_state import ProducerState, marker_coordinator_epoch
+from ottla.storage.producer_state import ProducerState, ProducerStateConfig
 
 SEQUENCE_MAX = 2**31 - 1
 
 
 def _state() -> ProducerState:
-    return ProducerState(TopicPartition("t", 0), expiration_ms=1000)
+    return ProducerState(TopicPartition("t", 0), ProducerStateConfig(expiration_ms=1000))
 
 
 def _header(sequence: int, count: int = 1, *, epoch: int = 0, timestamp: int = 50) -> BatchHeader:
@@ -163,7 +163,3 @@ def test_a_marker_in_the_log_ends_the_transaction() -> None:
     assert entry.current_txn_first_offset is None
     assert (entry.producer_epoch, entry.coordinator_epoch, entry.last_timestamp) == (4, 77, 60)
     assert state.check(_header(0, epoch=4), 2) is None
-
-
-def test_an_empty_control_batch_has_no_epoch() -> None:
-    assert marker_coordinator_epoch(bytes(61)) is None

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import random
 
+from ottla.storage.producer_entry import ProducerEntry
 from ottla.storage.producer_snapshot import encode_snapshot
-from ottla.storage.producer_state import ProducerEntry
 from ottla.storage.snapshots import Snapshots
 from ottla.testing.disk import SimulatedDisk
 

@@ -18,6 +18,7 @@ from ottla.server.fetch_session import FetchedPartition, FetchSession, TopicKey,
 from ottla.server.services import Services
 from ottla.storage.batch_scan import Cold
 from ottla.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -119,6 +120,9 @@ class Fetch:
         except KafkaError as error:
             self._has_error = True
             return self._error(fetched, error)
+        aborted: list[AbortedTransaction] | None = None
+        if self._is_committed_only:
+            records, aborted = self._leave_out(partition, fetched, records)
         if isinstance(records, Cold):
             self._cold.append((partition, records))
             records = None
@@ -145,9 +149,27 @@ class Fetch:
             high_watermark=high_watermark,
             last_stable_offset=partition.last_stable_offset,
             log_start_offset=log_start_offset,
-            aborted_transactions=[] if self._is_committed_only else None,
+            aborted_transactions=aborted,
             records=_NO_RECORDS if records is None else records,
         )
+
+    def _leave_out(
+        self,
+        partition: Partition,
+        fetched: FetchedPartition,
+        records: FileSlice | Cold | None,
+    ) -> tuple[FileSlice | Cold | None, list[AbortedTransaction]]:
+        """What a reader of committed records needs to pass over the others."""
+        fetched.note_stable(partition)
+        if not isinstance(records, FileSlice):
+            return records, []
+        aborted = partition.aborted_transactions(fetched.fetch_offset, records)
+        if isinstance(aborted, Cold):
+            return aborted, []
+        return records, [
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+            for each in aborted
+        ]
 
     def _find(self, fetched: FetchedPartition) -> Partition:
         partition = _lookup(self._services, fetched.topic, fetched.index)
@@ -216,7 +238,12 @@ class Fetch:
                     warm_tries += 1
                 else:
                     left_s = deadline_s - clock.monotonic_s()
-                    session.wait = Wait(clock, left_s, self._request.min_bytes - self._byte_count)
+                    session.wait = Wait(
+                        clock,
+                        left_s,
+                        self._request.min_bytes - self._byte_count,
+                        is_committed_only=self._is_committed_only,
+                    )
                     await session.wait.finished()
                     session.wait = None
                 self.collect()
