@@ -140,10 +140,13 @@ class SystemFile:
         return b"".join(chunks)
 
     def write_at(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        total = 0
-        for buffer in buffers:
-            total += len(buffer)
-        written = os.pwritev(self._fd, buffers, offset)
+        if len(buffers) == 1:
+            # Every append; and a `pwritev` of one buffer takes a fifth longer.
+            total = len(buffers[0])
+            written = os.pwrite(self._fd, buffers[0], offset)
+        else:
+            total = sum(map(len, buffers))
+            written = os.pwritev(self._fd, buffers, offset)
         if written == total:
             return
         rest = memoryview(b"".join(buffers))[written:]

@@ -83,11 +83,28 @@ class SystemTransport:
     def send(self, parts: Sequence[Part]) -> None:
         if self._is_closed:
             return
+        if len(parts) == 1 and not self._unsent and isinstance(parts[0], bytes):
+            # Nearly all sends; without the queue they cost 1 µs less.
+            rest = self._send_at_once(parts[0])
+            if rest is None:
+                return
+            parts = (rest,)
         self._unsent.extend(parts)
         for part in parts:
             self.unsent_byte_count += len(part)
         if not self._is_writing and not self._is_warming:
             self._send_unsent()
+
+    def _send_at_once(self, content: bytes) -> memoryview | None:
+        """What the socket did not take."""
+        try:
+            sent = self._socket.send(content)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._close(error)
+            return None
+        return None if sent == len(content) else memoryview(content)[sent:]
 
     def _on_readable(self) -> None:
         try:

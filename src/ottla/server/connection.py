@@ -127,7 +127,7 @@ class Connection:
         self._on_lost(self)
 
     def _handle_frames(self, frames: list[memoryview]) -> None:
-        out: list[Part] = []
+        small: list[bytes] = []
         slots = self._slots
         for index, frame in enumerate(frames):
             if self._is_closed:
@@ -143,26 +143,26 @@ class Connection:
             try:
                 answer = self._dispatch(frame, self._listener_name, self._transport.peer_host)
             except BadRequest as error:
-                self._transport.send(out)
+                self._transport.send(small)
                 self._refuse(error)
                 return
             except Exception as error:  # A bug of ours costs its connection, never the broker.
-                self._transport.send(out)
+                self._transport.send(small)
                 self._fail(error)
                 return
             if type(answer) is list:
                 if slots:
                     self._occupy_slot(answer)
+                elif len(answer) == 1 and len(answer[0]) <= SMALL_REPLY_BYTES_MAX:
+                    # Only small ones gather, so that what is unsent is known at each frame.
+                    small += answer  # type: ignore[arg-type]  # The first part is always bytes.
                 else:
-                    out += answer
-                    if len(answer) > 1 or len(answer[0]) > SMALL_REPLY_BYTES_MAX:
-                        # Only small ones gather, so that what is unsent is known at each frame.
-                        self._transport.send(out)
-                        out = []
+                    self._transport.send(small + answer)
+                    small = []
             elif answer is not None:
                 self._await(answer, len(frame))  # type: ignore[arg-type]
-        if out:
-            self._transport.send(out)
+        if small:
+            self._transport.send((b"".join(small),))
         self._pause_if_full()
 
     def _occupy_slot(self, reply: Reply) -> None:

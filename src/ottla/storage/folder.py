@@ -56,24 +56,27 @@ class LogFolder:
         """After a clean stop: what was to be removed later is left for the next start."""
         self._queue = workers.ordered(f"log-dir {path}")
         self._queued: set[asyncio.Future[object]] = set()
+        self.is_slow = False
+        """Whether appends must go through `submit_write`: a direct one would hold up the loop, or
+        overtake one that is queued."""
         self._pending_write_count = 0
         self._is_last_write_slow = False
         self._is_broken = False
         """Known to the queue before the loop hears of it."""
         self._on_failure = on_failure
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether appends must go through `submit_write`: a direct one would hold up the loop,
-        or overtake one that is queued."""
-        return self._is_last_write_slow or self._pending_write_count > 0
-
     def wrote(self, duration_s: float) -> None:
         """Told of every append to a file in this folder."""
         is_slow = duration_s > SLOW_WRITE_S
-        if is_slow and not self._is_last_write_slow:
+        if is_slow == self._is_last_write_slow:
+            return
+        if is_slow:
             logger.warning("a write to %s took %.0f ms", self.path, duration_s * 1000)
         self._is_last_write_slow = is_slow
+        self._set_slow()
+
+    def _set_slow(self) -> None:
+        self.is_slow = self._is_last_write_slow or self._pending_write_count > 0
 
     def submit(
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
@@ -99,6 +102,7 @@ class LogFolder:
     def submit_write(self, write: Callable[[], float]) -> asyncio.Future[float]:
         """As `submit`, for an append: `write` returns how long it took."""
         self._pending_write_count += 1
+        self._set_slow()
         future = self.submit(write)
         future.add_done_callback(self._write_done)
         return future
@@ -133,5 +137,6 @@ class LogFolder:
 
     def _write_done(self, future: asyncio.Future[float]) -> None:
         self._pending_write_count -= 1
+        self._set_slow()
         if not future.cancelled() and future.exception() is None:
             self.wrote(future.result())

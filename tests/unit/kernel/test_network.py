@@ -290,6 +290,25 @@ def test_a_peer_that_breaks_off_is_an_error() -> None:
     run(scenario)
 
 
+def test_sending_to_a_peer_that_broke_off_is_an_error() -> None:
+    async def scenario(pair: Pair) -> None:
+        servers = Sides()
+        listener = pair.network.listen("127.0.0.1", 0, servers)
+        listener.start()
+        with socket.socket() as peer:
+            peer.connect(("127.0.0.1", listener.port))
+            server = await servers.first()
+            server.transport.pause_reading()  # So that only sending can find out.
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        server.transport.send([b"x"])
+        await server.until(lambda: server.is_lost)
+        assert isinstance(server.losses[0], OSError)
+        assert server.transport.unsent_byte_count == 0
+        listener.close()
+
+    run(scenario)
+
+
 def test_a_closed_listener_accepts_no_more_and_keeps_what_it_has() -> None:
     async def scenario(pair: Pair) -> None:
         pair.listener.close()

@@ -100,7 +100,7 @@ class Harness:
 def test_answers_of_one_read_are_sent_together() -> None:
     harness = Harness()
     harness.receive(b"a1", b"a2", b"a3")
-    assert harness.sent == b"A1 A2 A3"
+    assert harness.transport.sent == [b"A1A2A3"]
 
 
 def test_answers_keep_the_order_of_their_requests() -> None:
