@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ottla.coordinators.result import Result
-from ottla.coordinators.shard import Shard, ShardTimers, State
+from ottla.coordinators.shard import Shard, ShardTimers, State, Transaction
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
 from ottla.replication.partition import Partition
+from ottla.storage.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,17 @@ class Runtime(Generic[S]):
         return await self._shard_of(key).write(operation)
 
     async def write_transactional(
-        self, key: str, producer: ProducerIdAndEpoch, operation: Callable[[S], Result[T]]
+        self,
+        key: str,
+        producer: ProducerIdAndEpoch,
+        operation: Callable[[S], Result[T]],
+        *,
+        guard: VerificationGuard | None,
     ) -> T:
         """The records become part of the producer's transaction, which the transaction
-        coordinator must know of: else nobody ends it."""
-        return await self._shard_of(key).write(operation, producer)
+        coordinator must know of: else nobody ends it. It was asked with this guard in hand
+        (`Partition.begin_verification`), or there was none, and no need to."""
+        return await self._shard_of(key).write(operation, Transaction(producer, guard))
 
     def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:
         """The marker is in the log of this partition. A shard that this broker does not lead

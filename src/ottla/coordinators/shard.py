@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.coordinators.record import (
     CoordinatorRecord,
@@ -28,6 +28,7 @@ from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
 from ottla.storage.batch_scan import Cold
+from ottla.storage.verification import VerificationGuard
 from ottla.wire.codec import MalformedMessage
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,15 @@ class State(Protocol):
 
 
 S = TypeVar("S", bound=State)
+
+
+class Transaction(NamedTuple):
+    """In which records shall be written."""
+
+    producer: ProducerIdAndEpoch
+    guard: VerificationGuard | None
+    """Handed out by the partition before the transaction coordinator was asked; none where the
+    partition has the transaction already. If it ends before the append, that is refused."""
 
 
 class Shard(Generic[S]):
@@ -187,10 +197,10 @@ class Shard(Generic[S]):
             self._state.end_transaction(producer_id, is_commit)
 
     async def write(
-        self, operation: Callable[[S], Result[T]], producer: ProducerIdAndEpoch | None = None
+        self, operation: Callable[[S], Result[T]], within: Transaction | None = None
     ) -> T:
         """Runs an operation in its turn; returns its response when its records are committed.
-        With a producer they are part of its transaction, and wait for its end."""
+        Within a transaction they wait for its end."""
         while self._is_appending and not self._is_closed:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))  # type: ignore[misc]
@@ -198,7 +208,7 @@ class Shard(Generic[S]):
         self._check_serving()
         result = operation(self._state)
         if result.records:
-            await self._commit(result, producer)
+            await self._commit(result, within)
         elif result.on_written is not None:
             result.on_written()
         response = result.response
@@ -206,16 +216,16 @@ class Shard(Generic[S]):
             return await _resolved(response)
         return response
 
-    async def _commit(self, result: Result[Any], producer: ProducerIdAndEpoch | None) -> None:
+    async def _commit(self, result: Result[Any], within: Transaction | None) -> None:
         self._is_appending = True
-        producer_id = NO_PRODUCER_ID if producer is None else producer.producer_id
+        producer_id = NO_PRODUCER_ID if within is None else within.producer.producer_id
         try:
-            if producer is None:
+            if within is None:
                 offsets = await self._append(result.records)
             else:
-                offsets = await self._append_transactional(producer, result.records)
+                offsets = await self._append_within(within, result.records)
         except KafkaError as error:
-            failure = _as_coordinator_error(error)
+            failure = as_coordinator_error(error)
             if result.on_failed is not None:
                 result.on_failed(failure)
             if isinstance(result.response, Deferred) and result.response.is_resolved:
@@ -250,11 +260,17 @@ class Shard(Generic[S]):
         offsets += await self._append_batch(build_batch(batch), len(batch))
         return offsets
 
-    async def _append_transactional(
-        self, producer: ProducerIdAndEpoch, records: Sequence[CoordinatorRecord]
+    async def _append_within(
+        self, within: Transaction, records: Sequence[CoordinatorRecord]
     ) -> Sequence[int]:
         """In one batch or not at all. It has no sequence number: one who repeats the request
         means the same offsets."""
+        producer, guard = within
+        if guard is None and not self.partition.has_open_transaction(*producer):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {producer.producer_id} has ended meanwhile",
+            )
         now_ms = self._clock.now_ms()
         batch = build_batch(
             [Record(i, now_ms, *encode_record(record)) for i, record in enumerate(records)],
@@ -262,10 +278,12 @@ class Shard(Generic[S]):
             producer_epoch=producer.producer_epoch,
             is_transactional=True,
         )
-        return await self._append_batch(batch, len(records))
+        return await self._append_batch(batch, len(records), guard)
 
-    async def _append_batch(self, batch: bytearray, record_count: int) -> range:
-        appended = self.partition.append_own(batch)
+    async def _append_batch(
+        self, batch: bytearray, record_count: int, guard: VerificationGuard | None = None
+    ) -> range:
+        appended = self.partition.append_own(batch, guard)
         if isinstance(appended, asyncio.Future):
             appended = await appended
         return range(appended.first_offset, appended.first_offset + record_count)
@@ -339,7 +357,7 @@ async def _resolved(deferred: Deferred[T]) -> T:
     return await future
 
 
-def _as_coordinator_error(error: KafkaError) -> KafkaError:
+def as_coordinator_error(error: KafkaError) -> KafkaError:
     """What a client of the coordinator can make something of."""
     match error.code:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:

@@ -8,9 +8,12 @@ import pytest
 
 from ottla.coordinators.record import CoordinatorRecord, RecordType
 from ottla.coordinators.result import Deferred, Result
-from ottla.coordinators.shard import Shard, ShardTimers
+from ottla.coordinators.shard import Shard, ShardTimers, Transaction
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.records.batch import NO_PRODUCER_ID
+from ottla.kernel.ids import ProducerIdAndEpoch
+from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers, parse_header
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 from ottla.replication.partition import Partition
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
@@ -180,6 +183,131 @@ def test_with_nothing_to_write_it_begins_at_once() -> None:
         assert seen == ["begun"]
 
     with_broker(test)
+
+
+PRODUCER = ProducerIdAndEpoch(1000, 0)
+
+
+async def write_within(shard: Shard[Counters], name: str) -> int:
+    """In a transaction of the producer. It is there: whoever is to be asked has said so."""
+    guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+    return await shard.write(lambda s: s.add(name), Transaction(PRODUCER, guard))
+
+
+def end_transaction(shard: Shard[Counters], *, is_commit: bool) -> None:
+    """Only its marker is written: nobody has told the shard."""
+    shard.partition.append_marker(
+        producer_id=PRODUCER.producer_id,
+        producer_epoch=PRODUCER.producer_epoch,
+        is_commit=is_commit,
+        coordinator_epoch=0,
+        transaction_version=1,
+    )
+
+
+def test_records_of_a_transaction_wait_for_its_end() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        await write_within(shard, "b")
+        assert shard.read(lambda s: s.counts) == {}
+        (first, second) = shard.read(lambda s: s.pending)[PRODUCER.producer_id]
+        assert (first[0], second[0]) == (0, 1), "the offsets of their records"
+        end_transaction(shard, is_commit=True)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        assert shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
+
+    with_broker(test)
+
+
+def test_they_are_in_one_transactional_batch_without_a_sequence() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+        await shard.write(
+            lambda s: Result(None, [*s.add("a").records, *s.add("b").records]),
+            Transaction(PRODUCER, guard),
+        )
+        (header,) = headers(shard.partition)
+        assert (header.record_count, header.is_transactional, header.is_control) == (2, True, False)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (1000, 0, -1)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_loading_ends_transactions_by_their_markers(is_commit: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        await shard.write(lambda s: s.add("plain"))
+        waiting = await open_shard(broker)
+        assert waiting.read(lambda s: (s.counts, set(s.pending))) == ({"plain": 1}, {1000})
+
+        end_transaction(shard, is_commit=is_commit)
+        again = await open_shard(broker)
+        counts = {"a": 1, "plain": 1} if is_commit else {"plain": 1}
+        assert again.read(lambda s: (s.counts, s.pending)) == (counts, {})
+
+    with_broker(test)
+
+
+def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
+    """Transactions end while their offsets are being loaded: the shard is told nothing then."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        again = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+        loading = asyncio.create_task(again.load())
+        await asyncio.sleep(0)
+        end_transaction(again, is_commit=True)
+        again.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        await loading
+        assert again.read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_what_a_marker_ended_meanwhile_is_not_written() -> None:
+    """It would be the beginning of a transaction that nobody ends."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        end_transaction(shard, is_commit=False)
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda s: s.add("b"), Transaction(PRODUCER, None))
+        assert raised.value.code is ErrorCode.INVALID_TXN_STATE
+
+        guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=False)
+        end_transaction(shard, is_commit=False)
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda s: s.add("b"), Transaction(PRODUCER, guard))
+        assert raised.value.code is ErrorCode.INVALID_TXN_STATE
+        assert len(headers(shard.partition)) == 3, "one batch, and the two markers"
+
+    with_broker(test)
+
+
+def test_a_marker_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add("a"))
+        bad = build_batch(
+            [Record(0, 0, b"?", None)], producer_id=1, is_transactional=True, is_control=True
+        )
+        shard._replay_marker(parse_header(bad), memoryview(bad))
+        assert "cannot be read and is passed over" in caplog.text
+
+    with_broker(test)
+
+
+def headers(partition: Partition) -> list[BatchHeader]:
+    log = partition.log
+    found = log.read(0, 1 << 20, max_offset=log.log_end_offset, at_least_one=True)
+    assert found is not None
+    return [header for _, header in iter_headers(found.file.read_at(found.offset, found.length))]
 
 
 def test_many_records_go_into_several_batches() -> None:

@@ -1,8 +1,8 @@
 """OffsetFetch: how far a group has read, as it committed.
 
-v2 asks for all topics with null, v5 brought leader epochs, v6 flexible fields, v7 asks for stable
-offsets only, v8 takes several groups at once, v9 fences members of the consumer protocol, v10 names
-topics by id.
+v2 asks for all topics with null, v5 brought leader epochs, v6 flexible fields, v7 may ask for
+stable offsets only (KIP-447: UNSTABLE_OFFSET_COMMIT where an open transaction may change them), v8
+takes several groups at once, v9 fences members of the consumer protocol, v10 names topics by id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def handle(
     version = context.api_version
     if version >= GROUPS_SINCE:
         return OffsetFetchResponse(
-            groups=[_fetch(services, group, version) for group in request.groups]
+            groups=[
+                _fetch(services, group, version, request.require_stable) for group in request.groups
+            ]
         )
     topics = None
     if request.topics is not None:
@@ -45,25 +47,28 @@ def handle(
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_single(_fetch(services, group, version), group, version)
+    return _as_single(_fetch(services, group, version, request.require_stable), group, version)
 
 
 def _fetch(
-    services: Services, asked: OffsetFetchRequestGroup, version: int
+    services: Services, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
+    group_id = asked.group_id
 
     def read(shard: GroupShard) -> None:
-        shard.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+        shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
         if asked.topics is None:
-            response.topics = _all(services, shard, asked.group_id)
+            response.topics = _all(services, shard, group_id)
         else:
             response.topics = [
-                _topic(services, shard, asked.group_id, topic, version) for topic in asked.topics
+                _topic(services, shard, group_id, topic, version) for topic in asked.topics
             ]
+        if require_stable:
+            _hide_unstable(shard, group_id, response.topics)
 
     try:
-        services.groups.read(asked.group_id, read)
+        services.groups.read(group_id, read)
     except KafkaError as error:
         response.error_code = error.code
     return response
@@ -115,6 +120,18 @@ def _topic(
             for index in topic.partition_indexes
         ],
     )
+
+
+def _hide_unstable(
+    shard: GroupShard, group_id: str, topics: list[OffsetFetchResponseTopics]
+) -> None:
+    for topic in topics:
+        topic.partitions = [
+            one
+            if shard.offsets.is_stable(group_id, topic.name, one.partition_index)
+            else _partition(one.partition_index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            for one in topic.partitions
+        ]
 
 
 def _partition(

@@ -43,17 +43,34 @@ def make_offsets(**settings: str) -> Offsets:
 def replay(offsets: Offsets, *records: CoordinatorRecord) -> None:
     """By way of their bytes, as loading does."""
     for record in records:
-        key, value = encode_record(record)
-        decoded = decode_record(RECORD_TYPES, key, value)
-        assert decoded is not None
-        assert isinstance(decoded.key, OffsetCommitKey)
-        assert decoded.value is None or isinstance(decoded.value, OffsetCommitValue)
-        offsets.replay(decoded.key, decoded.value)
+        offsets.replay(*decoded(record))
+
+
+def decoded(record: CoordinatorRecord) -> tuple[OffsetCommitKey, OffsetCommitValue | None]:
+    found = decode_record(RECORD_TYPES, *encode_record(record))
+    assert found is not None
+    assert isinstance(found.key, OffsetCommitKey)
+    assert found.value is None or isinstance(found.value, OffsetCommitValue)
+    return found.key, found.value
 
 
 def commit(offsets: Offsets, offset: int, at: TopicPartition = AT, **fields: object) -> None:
     committed = CommittedOffset(offset, **fields)  # type: ignore[arg-type]
     replay(offsets, offsets.commit("g", at, committed))
+
+
+def commit_within(
+    offsets: Offsets, producer_id: int, record_offset: int, offset: int, at: TopicPartition = AT
+) -> None:
+    """A transaction of this producer has it, and has not ended."""
+    key, value = decoded(offsets.commit("g", at, CommittedOffset(offset, commit_timestamp=1000)))
+    assert value is not None
+    offsets.replay_pending(record_offset, producer_id, key, value)
+
+
+def offset_of(offsets: Offsets, partition: int = 0) -> int | None:
+    found = offsets.get("g", "t", partition)
+    return None if found is None else found.offset
 
 
 def test_all_of_an_offset_is_kept() -> None:
@@ -256,3 +273,139 @@ def test_the_short_cut_refuses_a_key_that_is_cut_off() -> None:
     assert value is not None
     with pytest.raises(MalformedMessage):
         offsets.replay_plain(key[:-1], value)
+
+
+# -- within transactions ------------------------------------------------------------------------
+
+A, B = 1000, 2000
+"""Producer ids."""
+
+
+def test_an_offset_of_a_transaction_counts_when_that_commits() -> None:
+    offsets = make_offsets()
+    commit(offsets, 1)
+    commit_within(offsets, A, 5, 2)
+    assert offset_of(offsets) == 1
+    assert not offsets.is_stable("g", "t", 0)
+    assert offsets.is_stable("g", "t", 1)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == 2
+    assert offsets.is_stable("g", "t", 0)
+
+
+def test_an_offset_of_a_transaction_vanishes_when_that_aborts() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    offsets.end_transaction(A, is_commit=False)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) is None
+    assert offsets.is_stable("g", "t", 0)
+    assert offsets.knows("g"), "as Kafka has it: the group lives until it expires or is deleted"
+
+
+def test_a_group_is_known_by_the_first_offset_that_waits() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    assert offsets.group_ids() == ["g"]
+    assert offsets.topics("g") == {}
+
+
+@pytest.mark.parametrize("is_short_cut", [False, True])
+def test_a_plain_commit_after_it_is_newer_than_a_transaction_that_ends_later(
+    is_short_cut: bool,
+) -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    record = offsets.commit("g", AT, PLAIN)
+    if is_short_cut:
+        key, value = encode_record(record)
+        assert value is not None
+        assert offsets.replay_plain(key, value)
+    else:
+        replay(offsets, record)
+    assert offset_of(offsets) == PLAIN.offset
+    assert not offsets.is_stable("g", "t", 0)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == PLAIN.offset
+
+
+def test_of_two_transactions_the_later_record_counts_whichever_ends_first() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    commit_within(offsets, B, 6, 3)
+    offsets.end_transaction(B, is_commit=True)
+    assert offset_of(offsets) == 3
+    assert not offsets.is_stable("g", "t", 0)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == 3
+
+    commit_within(offsets, A, 7, 4)
+    commit_within(offsets, B, 8, 5)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == 4
+    offsets.end_transaction(B, is_commit=True)
+    assert offset_of(offsets) == 5
+
+
+def test_a_transaction_that_aborts_gives_way_to_the_earlier_one() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    commit_within(offsets, B, 6, 3)
+    offsets.end_transaction(B, is_commit=False)
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == 2
+
+
+def test_deleting_takes_what_waits_as_well() -> None:
+    offsets = make_offsets()
+    other = TopicPartition("t", 1)
+    commit(offsets, 1)
+    commit_within(offsets, A, 5, 2)
+    commit_within(offsets, A, 6, 3, other)
+    replay(offsets, *offsets.delete("g", other))
+    assert len(offsets.delete_group("g")) == 1, "one tombstone for what waits and what is there"
+    commit_within(offsets, B, 7, 4, other)
+    assert len(offsets.delete_group("g")) == 2
+    replay(offsets, *offsets.delete_group("g"))
+    offsets.replay_group_deleted("g")
+    offsets.end_transaction(A, is_commit=True)
+    offsets.end_transaction(B, is_commit=True)
+    assert not offsets.knows("g")
+
+
+def test_a_topic_that_is_deleted_takes_what_waits_with_it() -> None:
+    offsets = make_offsets()
+    kept = TopicPartition("u", 0)
+    commit_within(offsets, A, 5, 2)
+    commit_within(offsets, A, 6, 3, kept)
+    replay(offsets, *offsets.delete_topics(["t"]))
+    offsets.end_transaction(A, is_commit=True)
+    assert set(offsets.topics("g")) == {"u"}
+
+
+def test_a_group_that_changes_its_kind_keeps_what_waits() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 2)
+    offsets.replay_group_deleted("g")
+    assert offsets.knows("g")
+    offsets.end_transaction(A, is_commit=True)
+    assert offset_of(offsets) == 2
+
+
+def test_what_a_transaction_may_change_does_not_expire() -> None:
+    offsets = make_offsets()
+    commit(offsets, 1, commit_timestamp=1000)
+    commit(offsets, 2, TopicPartition("t", 1), commit_timestamp=1000)
+    commit_within(offsets, A, 5, 3)
+    late_ms = 1000 + RETENTION_MS
+    assert expired(offsets, late_ms) == ({1}, False)
+    offsets.end_transaction(A, is_commit=False)
+    assert expired(offsets, late_ms) == ({0, 1}, True)
+
+
+def test_a_group_stays_while_a_transaction_has_offsets_of_it() -> None:
+    offsets = make_offsets()
+    commit_within(offsets, A, 5, 3)
+    assert expired(offsets, 10 * RETENTION_MS) == (set(), False)
+    offsets.end_transaction(A, is_commit=False)
+    assert expired(offsets, 10 * RETENTION_MS) == (set(), True)
