@@ -341,9 +341,9 @@ class TransactionShard:
         key, value = record.key, record.value
         assert isinstance(key, TransactionLogKey), "there is one type of records"
         transactional_id = key.transactional_id
-        self._ongoing.discard(transactional_id)
         if value is None:
             self._transactions.pop(transactional_id, None)
+            self._ongoing.discard(transactional_id)
             return
         assert isinstance(value, TransactionLogValue), "there is one type of records"
         try:
@@ -354,6 +354,8 @@ class TransactionShard:
         self._transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
             self._ongoing.add(transactional_id)
+        else:
+            self._ongoing.discard(transactional_id)
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
         """A client can name this log as a partition of its transaction, but not write to it."""
