@@ -392,8 +392,7 @@ class Partition:
         self, offset: int, records: FileSlice
     ) -> list[AbortedTransaction] | Cold:
         """Those that a reader of committed records leaves out of what it read from the offset."""
-        end_offset = min(self.log.end_offset_of(records, offset), self.last_stable_offset)
-        return self.log.aborted_transactions(offset, end_offset)
+        return self.log.aborted_transactions(offset, records, self.last_stable_offset)
 
     def is_behind(self, offset: int) -> bool:
         """Whether a read from there ends before the log does: one read is of one segment."""

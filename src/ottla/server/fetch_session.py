@@ -151,6 +151,7 @@ class FetchSession:
         self.id = session_id
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
+        self.isolation_level = 0
         self.last_used_s = 0.0
         self.partitions: dict[tuple[TopicKey, int], FetchedPartition] = {}
         # Which may have something to tell, the longest unserved first.
@@ -158,6 +159,10 @@ class FetchSession:
         self.wait: Wait | None = None
 
     def update(self, request: FetchRequest) -> None:
+        if request.isolation_level != self.isolation_level:
+            # Where one sees nothing new the other may.
+            self.isolation_level = request.isolation_level
+            self.dirty.update(dict.fromkeys(self.partitions.values()))
         for topic in request.topics:
             key: TopicKey = topic.topic_id if self.uses_topic_ids else topic.topic
             for asked in topic.partitions:

@@ -16,6 +16,7 @@ from ottla.storage.file_names import (
     PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
     split_file_name,
 )
 from ottla.storage.folder import LogFolder
@@ -74,6 +75,7 @@ class LogLoader:
         self._producer_state = ProducerState(topic_partition, producer_config)
         self._leader_epochs = LeaderEpochs()
         self._written_epochs: list[EpochEntry] = []
+        self._producer_config = producer_config
         self._recovery_point = checkpoints.recovery_point
 
     def load(self) -> Log:
@@ -138,7 +140,7 @@ class LogLoader:
             return self._recover(segments, names, snapshots)
         for segment in segments:
             if are_epochs_lost or not has_sound_indexes(self._folder, segment, names):
-                self._rebuild_indexes(segment)
+                self._rebuild_indexes(segment, segments, snapshots)
         active = open_active(segments.pop(), self._config, self._now_ms)
         active.is_entry_synced = active.is_index_synced
         log_end_offset = active.base_offset
@@ -157,10 +159,24 @@ class LogLoader:
         self._recovery_point = log_end_offset
         return active, log_end_offset
 
-    def _rebuild_indexes(self, segment: Segment) -> None:
+    def _rebuild_indexes(
+        self, segment: Segment, segments: list[Segment], snapshots: Snapshots
+    ) -> None:
         logger.warning("rebuilding the indexes of %s", segment.path(LOG_SUFFIX))
-        recovered = recover_segment(segment, self._config, self._leader_epochs, None, self._now_ms)
-        segment.size_bytes = recovered.segment.size_bytes
+        # A transaction that was aborted in it may have begun before it.
+        producer_state = ProducerState(self._topic_partition, self._producer_config)
+        load_producers(
+            producer_state,
+            snapshots,
+            segments,
+            log_end_offset=segment.base_offset,
+            now_ms=self._now_ms,
+        )
+        recovered = recover_segment(
+            segment, self._config, self._leader_epochs, producer_state, self._now_ms
+        ).segment
+        segment.size_bytes = recovered.size_bytes
+        segment.aborted_bytes = len(recovered.transaction_index.entries)
 
     def _recover(
         self, segments: list[Segment], names: set[str], snapshots: Snapshots
@@ -175,7 +191,7 @@ class LogLoader:
         del segments[first:]
         for segment in segments:
             if not has_sound_indexes(self._folder, segment, names):
-                self._rebuild_indexes(segment)
+                self._rebuild_indexes(segment, segments, snapshots)
         load_producers(
             self._producer_state,
             snapshots,
@@ -202,6 +218,7 @@ class LogLoader:
                     segment.base_offset,
                     recovered.segment.size_bytes,
                     largest=recovered.segment.largest(),
+                    aborted_bytes=len(recovered.segment.transaction_index.entries),
                 )
             )
 
@@ -226,8 +243,10 @@ class LogLoader:
         """A closed segment above the recovery point may never have been synced, and no later
         flush would do it."""
         recovered.file.sync()
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            self._disk.open(recovered.path(suffix)).sync()
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+            path = recovered.path(suffix)
+            if self._disk.exists(path):
+                self._disk.open(path).sync()
         self._disk.sync_folder(self._path)
 
     def _drop(self, segments: list[Segment]) -> None:
@@ -245,6 +264,7 @@ class LogLoader:
         parts = sorted(part for name in names if (part := split_file_name(name)))
         base_offsets = [offset for offset, suffix in parts if suffix == LOG_SUFFIX]
         known = set(base_offsets)
+        with_aborted = {offset for offset, suffix in parts if suffix == TXN_INDEX_SUFFIX}
         for offset, suffix in parts:
             if suffix in SEGMENT_SUFFIXES and offset not in known:
                 logger.warning("removing an index of %s that has no log: %d", self._path, offset)
@@ -253,6 +273,8 @@ class LogLoader:
         for offset in base_offsets:
             segment = Segment(self._folder, self._path, offset, 0)
             segment.size_bytes = self._disk.size(segment.path(LOG_SUFFIX))
+            if offset in with_aborted:
+                segment.aborted_bytes = self._disk.size(segment.path(TXN_INDEX_SUFFIX))
             segments.append(segment)
         return segments
 

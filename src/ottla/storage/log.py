@@ -18,19 +18,16 @@ from ottla.records.batch import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
-    is_crc_valid,
-    iter_headers,
 )
 from ottla.records.control import parse_end_txn_marker
-from ottla.records.errors import CorruptRecord
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
+from ottla.storage.followed import iter_followed
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.pending_write import Appended, PendingWrite, cut_back
-from ottla.storage.producer_entry import BatchMetadata
+from ottla.storage.pending_write import Appended, PendingWrite, cut_back, repeated
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import EndedTransaction, ProducerState
 from ottla.storage.recovery import load_producers
@@ -141,7 +138,7 @@ class Log:
         if has_producer and not header.attributes & CONTROL_FLAG:
             duplicate = self.producer_state.check(header, base_offset, guard)
             if duplicate is not None:
-                return _as_appended(duplicate)
+                return repeated(duplicate)
         last_offset = base_offset + header.last_offset_delta
         size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
         active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
@@ -162,12 +159,8 @@ class Log:
             else:
                 self.producer_state.update(header, base_offset)
         self.log_end_offset = last_offset + 1
-        return Appended(
-            base_offset,
-            last_offset,
-            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1,
-            False,
-        )
+        time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
+        return Appended(base_offset, last_offset, time_ms, False)
 
     def prepare(
         self,
@@ -187,16 +180,14 @@ class Log:
         if has_producer and not header.attributes & CONTROL_FLAG:
             duplicate = self.producer_state.check(header, base_offset, guard)
             if duplicate is not None:
-                return _as_appended(duplicate)
+                return repeated(duplicate)
         last_offset = base_offset + header.last_offset_delta
         size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
         active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
         _patch_offset(buffer, 0, base_offset)
         _patch_epoch(buffer, _LEADER_EPOCH_AT, leader_epoch)
-        log_append_time_ms = (
-            header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
-        )
-        appended = Appended(base_offset, last_offset, log_append_time_ms, False)
+        time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
+        appended = Appended(base_offset, last_offset, time_ms, False)
         pending = PendingWrite(self._clock, active.file, active.size_bytes, buffer, appended)
         self._note(header, base_offset, last_offset, size_bytes)
         if has_producer:
@@ -219,23 +210,12 @@ class Log:
         self.folder.check_online()
         run_start = run_end = 0
         run: list[BatchHeader] = []
-        next_offset = self._next_offset
-        for position, header in iter_headers(buffer, allow_partial=True):
-            size_bytes = header.size_bytes
-            if not is_crc_valid(buffer[position : position + size_bytes]):
-                raise CorruptRecord(f"a batch for {self.topic_partition} fails its CRC")
-            if header.base_offset < next_offset:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"Offset {header.base_offset} for {self.topic_partition} is not after its "
-                    f"end {next_offset}",
-                )
-            next_offset = header.next_offset
-            if run and self._must_roll(header, run_end - run_start + size_bytes):
+        for position, header in iter_followed(buffer, self._next_offset, self.topic_partition):
+            if run and self._must_roll(header, run_end - run_start + header.size_bytes):
                 self._append_run(buffer[run_start:run_end], run)
                 run_start, run = position, []
             run.append(header)
-            run_end = position + size_bytes
+            run_end = position + header.size_bytes
         if run:
             self._append_run(buffer[run_start:run_end], run)
 
@@ -381,18 +361,12 @@ class Log:
         return None if offset is None else max(offset, self.log_start_offset)
 
     def aborted_transactions(
-        self, first_offset: int, end_offset: int
+        self, offset: int, records: FileSlice, max_offset: int
     ) -> list[AbortedTransaction] | Cold:
-        """Those that overlap the offsets from the first up to the end (exclusive)."""
+        """Those that overlap what was read from the offset, up to `max_offset` (exclusive)."""
         try:
-            return self._segments.aborted_transactions(first_offset, end_offset)
-        except OSError as error:
-            raise self.read_failed(error) from error
-
-    def end_offset_of(self, records: FileSlice, offset: int) -> int:
-        """Not below the end of what was read from the offset, and not far above it."""
-        try:
-            return self._segments.end_offset_of(records, offset, self._next_offset)
+            end_offset = self._segments.end_offset_of(records, offset, self._next_offset)
+            return self._segments.aborted_transactions(offset, min(end_offset, max_offset))
         except OSError as error:
             raise self.read_failed(error) from error
 
@@ -600,25 +574,11 @@ class Log:
         active = self._segments.active
         self._guard("closing", active.finish_indexes)
         end_offset = self.log_end_offset
-        needs_snapshot = end_offset > 0 and self.snapshots.latest_offset != end_offset
-        if needs_snapshot:
-            content = encode_snapshot(self.producer_state.producers.values())
-            self.snapshots.add(end_offset, content)
-        elif (
-            self.recovery_point == end_offset and active.is_index_synced and active.is_entry_synced
-        ):
+        if end_offset > 0 and self.snapshots.latest_offset != end_offset:
+            self.snapshots.add(end_offset, encode_snapshot(self.producer_state.producers.values()))
+        elif self.recovery_point == end_offset and active.is_synced:
             return
-        try:
-            # Not through the queue: many logs are synced at once, and the disk joins the work.
-            await self.folder.workers.submit(self._sync_all, active, end_offset)
-        except OSError as error:
-            raise self.folder.fail(error, f"closing {self.path}") from error
-        self._flusher.recovery_point = end_offset
-
-    def _sync_all(self, active: ActiveSegment, end_offset: int) -> None:
-        """Off the loop. The next start believes the indexes of the last segment too."""
-        self.snapshots.write(end_offset)
-        self._flusher.sync_closed(active)
+        await self._flusher.finish(active, end_offset, self.snapshots)
 
     def _submit(
         self, function: Callable[P, None], *args: P.args, **kwargs: P.kwargs
@@ -637,9 +597,3 @@ class Log:
             return function()
         except OSError as error:
             raise self.folder.fail(error, f"{doing} {self.path}") from error
-
-
-def _as_appended(duplicate: BatchMetadata) -> Appended:
-    """The first answer again. Kafka gives the time of the batch as append time, whatever the
-    topic's timestamp type."""
-    return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.disk import File
+from ottla.storage.producer_entry import BatchMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -17,6 +18,12 @@ class Appended(NamedTuple):
     log_append_time_ms: int
     """-1 where the topic keeps the time that the producer gave."""
     is_duplicate: bool
+
+
+def repeated(duplicate: BatchMetadata) -> Appended:
+    """The first answer again. Kafka gives the time of the batch as append time, whatever the
+    topic's timestamp type."""
+    return Appended(duplicate.first_offset, duplicate.last_offset, duplicate.timestamp, True)
 
 
 class PendingWrite:

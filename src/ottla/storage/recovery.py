@@ -221,7 +221,8 @@ def load_producers(
 
 
 def has_sound_indexes(folder: LogFolder, segment: Segment, names: set[str]) -> bool:
-    """A look at the names and sizes of a closed segment's indexes, for every segment at start."""
+    """A look at the names and sizes of a closed segment's indexes, for every segment at start. The
+    index of transactions is small, mostly not there, and looked at whole."""
     disk = folder.disk
     for suffix, entry_bytes in (
         (OFFSET_INDEX_SUFFIX, offset_index.ENTRY_BYTES),
@@ -229,5 +230,10 @@ def has_sound_indexes(folder: LogFolder, segment: Segment, names: set[str]) -> b
     ):
         path = segment.path(suffix)
         if path.rpartition("/")[2] not in names or disk.size(path) % entry_bytes:
+            return False
+    if segment.aborted_bytes:
+        try:
+            read_transaction_index(segment)
+        except CorruptFile:
             return False
     return True

@@ -244,6 +244,11 @@ class ActiveSegment(Segment):
         return is_indexed
 
     @property
+    def is_synced(self) -> bool:
+        """Whether its indexes and its entries in the folder are on the disk."""
+        return self.is_index_synced and self.is_entry_synced
+
+    @property
     def is_index_due(self) -> bool:
         """Whether enough entries have come together to be written."""
         index = self.offset_index
