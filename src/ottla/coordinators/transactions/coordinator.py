@@ -94,7 +94,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         timeout_ms = self._timeout_ms(request)
         expected = None
         if has_id:
-            expected = ProducerIdAndEpoch(ProducerId(request.producer_id), request.producer_epoch)
+            expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         producer = await self._write_with_id(
             transactional_id,
             lambda shard, fresh: shard.init_producer_id(
@@ -137,7 +137,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
     ) -> None:
         """Also for the offsets of a group: then it is a partition of `__consumer_offsets`."""
         _check_id(transactional_id)
-        producer = ProducerIdAndEpoch(ProducerId(producer_id), producer_epoch)
+        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
         added = frozenset(partitions)
         await self.write(
             transactional_id,
@@ -155,7 +155,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether a transaction writes to them; raises nothing."""
         asked = list(partitions)
-        producer = ProducerIdAndEpoch(ProducerId(producer_id), producer_epoch)
+        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
         try:
             _check_id(transactional_id)
             return self.read(
@@ -170,7 +170,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         (-1, -1) with versions before 2."""
         transactional_id = request.transactional_id
         _check_id(transactional_id)
-        producer = ProducerIdAndEpoch(ProducerId(request.producer_id), request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         return await self._write_with_id(
             transactional_id,
             lambda shard, fresh: shard.end(

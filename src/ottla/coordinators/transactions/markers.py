@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ottla.kernel.ids import ProducerId, TopicPartition
+from ottla.kernel.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class TransactionMarkers:
     """One outcome, to be written to each partition of the transaction."""
 
     transactional_id: str
-    producer_id: ProducerId
+    producer_id: int
     producer_epoch: int
     """With transactions version 2 the raised one: it fences what comes late."""
     coordinator_epoch: int

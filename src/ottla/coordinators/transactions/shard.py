@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NO_PRODUCER = ProducerIdAndEpoch(ProducerId(NO_PRODUCER_ID), NO_PRODUCER_EPOCH)
+NO_PRODUCER = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 SERVER_VERSION = BUMPING_VERSION
 """The transactions version of aborts that the coordinator itself decides on."""

@@ -97,7 +97,7 @@ class Coordinated:
     async def begin(self) -> ProducerIdAndEpoch:
         answer = await self.init()
         assert answer.error_code == 0
-        return ProducerIdAndEpoch(ProducerId(answer.producer_id), answer.producer_epoch)
+        return ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
 
     async def add(self, producer: ProducerIdAndEpoch, transactional_id: str = ID) -> None:
         await self.coordinator.add_partitions(
@@ -384,7 +384,7 @@ def test_an_abort_for_time_that_cannot_be_written_is_tried_again() -> None:
 
 def test_an_empty_id_is_a_bad_request() -> None:
     async def test(one: Coordinated) -> None:
-        producer = ProducerIdAndEpoch(ProducerId(1), 0)
+        producer = ProducerIdAndEpoch(1, 0)
         with refused(ErrorCode.INVALID_REQUEST):
             await one.add(producer, "")
         with refused(ErrorCode.INVALID_REQUEST):

@@ -10,7 +10,7 @@ from ottla.coordinators.transactions.records import TransactionLogKey, Transacti
 from ottla.coordinators.transactions.shard import NO_PRODUCER, ProducerIdNeeded
 from ottla.coordinators.transactions.transaction import EPOCH_MAX
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch
+from ottla.kernel.ids import ProducerIdAndEpoch
 from tests.support.transactions import ID, P0, P1, TIMEOUT_MS, TransactionLog
 
 LAST_EPOCH = EPOCH_MAX - 1
@@ -41,7 +41,7 @@ def at_epoch(epoch: int, *, is_ongoing: bool = False) -> tuple[TransactionLog, P
     key = TransactionLogKey(transactional_id=ID)
     log.log.append(encode_record(CoordinatorRecord(key, value, 1)))
     log.reload()
-    producer = ProducerIdAndEpoch(ProducerId(500), epoch)
+    producer = ProducerIdAndEpoch(500, epoch)
     if is_ongoing:
         log.add(producer, P0)
     return log, producer
@@ -113,12 +113,12 @@ def test_a_producer_that_was_replaced_cannot_go_on() -> None:
     with refused(ErrorCode.PRODUCER_FENCED):
         log.init(first)
     with refused(ErrorCode.PRODUCER_FENCED):
-        log.init(ProducerIdAndEpoch(ProducerId(999), 0))
+        log.init(ProducerIdAndEpoch(999, 0))
 
 
 def test_a_producer_of_which_nothing_is_known_any_more_goes_on_as_a_new_one() -> None:
     log = TransactionLog()
-    assert log.init(ProducerIdAndEpoch(ProducerId(999), 3)) == (1001, 0)
+    assert log.init(ProducerIdAndEpoch(999, 3)) == (1001, 0)
 
 
 def test_a_restart_forgets_the_last_epoch_and_a_retry_is_fenced() -> None:
@@ -187,10 +187,10 @@ def test_partitions_are_added_once() -> None:
 def test_partitions_of_an_unknown_id_or_another_producer_are_refused() -> None:
     log = TransactionLog()
     with refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-        log.add(ProducerIdAndEpoch(ProducerId(1), 0), P0)
+        log.add(ProducerIdAndEpoch(1, 0), P0)
     producer = log.begin()
     with refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-        log.add(ProducerIdAndEpoch(ProducerId(1), 0), P0)
+        log.add(ProducerIdAndEpoch(1, 0), P0)
     with refused(ErrorCode.PRODUCER_FENCED):
         log.add(ProducerIdAndEpoch(producer.producer_id, 1), P0)
 
@@ -212,7 +212,7 @@ def test_nothing_is_added_while_the_last_transaction_is_completed() -> None:
 def test_a_leader_learns_which_partitions_belong_to_the_transaction() -> None:
     log = TransactionLog()
     with refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING):
-        log.shard.verify_partitions(ID, ProducerIdAndEpoch(ProducerId(1), 0), [P0])
+        log.shard.verify_partitions(ID, ProducerIdAndEpoch(1, 0), [P0])
     producer = log.begin()
     log.add(producer, P0, version=0)
     assert log.shard.verify_partitions(ID, producer, [P0, P1]) == {
@@ -340,7 +340,7 @@ def test_before_version_2_there_must_be_something_to_end() -> None:
 
 def test_an_end_of_an_unknown_id_or_another_producer_is_refused() -> None:
     log = TransactionLog()
-    stranger = ProducerIdAndEpoch(ProducerId(1), 0)
+    stranger = ProducerIdAndEpoch(1, 0)
     for version in (0, 2):
         with refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING):
             log.end(stranger, True, version=version)
