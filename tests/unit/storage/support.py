@@ -12,13 +12,15 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import iter_headers, parse_header
-from ottla.records.builder import build_batch
+from ottla.records.builder import ControlType, build_batch, build_end_txn_marker
 from ottla.records.record import Record, iter_records
 from ottla.storage.file_cache import FileCache
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.pending_write import Appended
+from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.verification import VerificationGuard
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.loop import VirtualClock, VirtualLoop
 from ottla.testing.workers import SimulatedWorkers
@@ -103,9 +105,47 @@ class Machine:
 
     def append(self, log: Log, *, leader_epoch: int = 0, **batch: Any) -> Appended:
         content = self.batch(**batch)
+        header = parse_header(content)
+        guard = None
+        if header.is_transactional:
+            guard = self.verified(log, header.producer_id, header.producer_epoch)
         return log.append_as_leader(
-            parse_header(content), memoryview(content), leader_epoch, self.clock.now_ms()
+            header, memoryview(content), leader_epoch, self.clock.now_ms(), guard
         )
+
+    def verified(self, log: Log, producer_id: int, epoch: int) -> VerificationGuard | None:
+        """As if the transaction's coordinator had been asked."""
+        return log.producer_state.begin_verification(
+            producer_id,
+            epoch,
+            0,
+            supports_epoch_bump=False,
+            now_ms=self.clock.now_ms(),
+            offset=log.log_end_offset,
+        )
+
+    def end_transaction(
+        self,
+        log: Log,
+        kind: ControlType,
+        *,
+        producer_id: int,
+        epoch: int = 0,
+        coordinator_epoch: int = 0,
+    ) -> Appended:
+        content = build_end_txn_marker(
+            kind,
+            offset=0,
+            timestamp=self.clock.now_ms(),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+        appended = log.append_as_leader(
+            parse_header(content), memoryview(content), 0, self.clock.now_ms()
+        )
+        log.producer_state.transactions.replicated_to(log.log_end_offset)
+        return appended
 
     def batch(
         self,
@@ -116,6 +156,7 @@ class Machine:
         producer_id: int = -1,
         epoch: int = -1,
         sequence: int = -1,
+        is_transactional: bool = False,
     ) -> bytearray:
         if timestamp is None:
             timestamp = self.clock.now_ms()
@@ -124,6 +165,7 @@ class Machine:
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
+            is_transactional=is_transactional,
         )
 
     def folder(self, path: str = "/data") -> LogFolder:
@@ -155,5 +197,19 @@ def offsets_in(log: Log) -> list[int]:
         for position, header in iter_headers(content):
             batch = content[position : position + header.size_bytes]
             found += [record.offset for record in iter_records(batch) if record.offset >= offset]
+            offset = header.next_offset
+    return found
+
+
+def aborted_in(log: Log, offset: int = 0) -> list[AbortedTransaction]:
+    """What a reader of everything from the offset on is told to leave out."""
+    found: list[AbortedTransaction] = []
+    while offset < log.log_end_offset:
+        piece = log.read(offset, 1 << 20, max_offset=log.log_end_offset, at_least_one=True)
+        assert isinstance(piece, FileSlice)
+        aborted = log.aborted_transactions(offset, piece, log.log_end_offset)
+        assert isinstance(aborted, list)
+        found += [each for each in aborted if each not in found]
+        for _, header in iter_headers(piece.read()):
             offset = header.next_offset
     return found
