@@ -27,12 +27,13 @@ from ottla.coordination.sqlite import SqliteStore
 from ottla.coordination.store import SessionState, Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
 from ottla.kernel.ids import BrokerId, ProducerId, TopicId
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
@@ -43,6 +44,8 @@ from ottla.server.fetch_session import FetchSessions
 from ottla.server.live_config import LiveConfig
 from ottla.server.server import Server
 from ottla.server.services import Services
+from ottla.server.transaction_markers import TransactionMarkerWriter
+from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
@@ -105,6 +108,8 @@ class Broker:
         self._controller: Controller | None = None
         self._server: Server | None = None
         self.groups: GroupCoordinator | None = None
+        self.markers: TransactionMarkerWriter | None = None
+        self.transactions: TransactionCoordinator | None = None
         self._changes: Changes | None = None
         self._high_watermarks: asyncio.Task[None] | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -142,17 +147,21 @@ class Broker:
             ),
         )
         self.groups = GroupCoordinator(image, lambda: self._config.current, self._clock, self._rng)
+        self.markers = markers = TransactionMarkerWriter(image, self.replicas, self.groups)
+        self.transactions = TransactionCoordinator(
+            lambda: self._config.current, self._clock, self._rng, self._producer_ids, markers
+        )
         self._changes = changes = Changes(
             self.broker_id,
             image,
             self._config,
             self.replicas,
             self.groups,
-            {CONSUMER_OFFSETS: self.groups},
+            {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
         )
         self._server = server = Server(
             self._network,
-            Dispatcher(self._make_services(image, controller, self.groups, changes)),
+            Dispatcher(self._make_services(image, controller, changes)),
             lambda: self._config.current,
             self._clock,
         )
@@ -171,9 +180,11 @@ class Broker:
         self,
         image: ClusterImage,
         controller: Controller,
-        groups: GroupCoordinator,
         changes: Changes,
     ) -> Services:
+        assert self.groups is not None
+        assert self.transactions is not None
+        assert self.markers is not None
         slot_count = self._config.current.max_incremental_fetch_session_cache_slots
         return Services(
             broker_id=self.broker_id,
@@ -181,8 +192,12 @@ class Broker:
             image=image,
             topics=controller.topics,
             configs=controller.configs,
-            producer_ids=self._producer_ids,
-            groups=groups,
+            groups=self.groups,
+            transactions=self.transactions,
+            markers=self.markers,
+            transactional_produce=TransactionalProduce(
+                self.replicas, self.transactions, lambda: self._config.current
+            ),
             replicas=self.replicas,
             logs=self.logs,
             fetch_sessions=FetchSessions(self._clock, self._rng, slot_count=slot_count),
@@ -202,6 +217,8 @@ class Broker:
             await self._controller.close()
         if self._changes is not None:
             await self._changes.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         if self.groups is not None:
             await self.groups.close()
         await self.replicas.close()

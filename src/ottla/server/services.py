@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ottla.controller.configs import Configs
-from ottla.controller.producer_ids import ProducerIds
 from ottla.controller.topics import Topics
 from ottla.coordination.image import ClusterImage
 from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.transactions.coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.ids import BrokerId
@@ -17,6 +17,8 @@ from ottla.kernel.workers import Workers
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.fetch_session import FetchSessions
 from ottla.server.live_config import LiveConfig
+from ottla.server.transaction_markers import TransactionMarkerWriter
+from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.log_manager import LogManager
 
 
@@ -27,8 +29,10 @@ class Services:
     image: ClusterImage
     topics: Topics
     configs: Configs
-    producer_ids: ProducerIds
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    markers: TransactionMarkerWriter
+    transactional_produce: TransactionalProduce
     replicas: ReplicaManager
     logs: LogManager
     fetch_sessions: FetchSessions

@@ -6,7 +6,7 @@ v1 brought key types, v3 flexible fields, v4 several keys at once (KIP-699).
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import ensure_internal_topic
 from ottla.server.services import Services
@@ -47,8 +47,8 @@ async def _find(services: Services, key: str, key_type: int, listener_name: str)
         topic = await ensure_internal_topic(services, CONSUMER_OFFSETS)
         leader = topic.partitions[services.groups.partition_of(key)].leader
     elif key_type == TRANSACTION:
-        # There are none yet: the producer hears so from InitProducerId.
-        leader = services.broker_id
+        topic = await ensure_internal_topic(services, TRANSACTION_STATE)
+        leader = topic.partitions[services.transactions.partition_of(key)].leader
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
     broker = next((b for b in services.image.brokers.values() if b.id == leader), None)

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
+from ottla.kernel.eager import Done
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import is_internal
-from ottla.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
 from ottla.records.errors import RecordsRejected
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
 from ottla.server.services import Services
+from ottla.server.transactional_produce import Admission, is_transactional
 from ottla.storage.pending_write import Appended
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -25,6 +27,7 @@ from ottla.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -38,20 +41,61 @@ ADMIN_CLIENT_ID = "__admin_client"
 def handle(
     services: Services, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.transactional_id is not None:
+        return _handle_transactional(services, request, context, request.transactional_id)
+    return _append(services, request, context, None)
+
+
+def _handle_transactional(
+    services: Services, request: ProduceRequest, context: RequestContext, transactional_id: str
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    batches = {
+        TopicPartition(_topic_name(services, topic, context.api_version), data.index): data.records
+        for topic in request.topic_data
+        for data in topic.partition_data
+        if data.records is not None and is_transactional(data.records)
+    }
+    if not batches:
+        return _append(services, request, context, None)
+    admitted = services.transactional_produce.admit(transactional_id, batches, context.api_version)
+    if isinstance(admitted, Done):
+        return _append(services, request, context, admitted.value)
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                # The receive buffer is reused before the coordinator has answered.
+                data.records = memoryview(bytearray(data.records))
+    return _append_when_admitted(services, request, context, admitted)
+
+
+async def _append_when_admitted(
+    services: Services,
+    request: ProduceRequest,
+    context: RequestContext,
+    admitted: asyncio.Task[Admission],
+) -> ProduceResponse | None:
+    response = _append(services, request, context, await admitted)
+    return await response if isinstance(response, Awaitable) else response
+
+
+def _append(
+    services: Services,
+    request: ProduceRequest,
+    context: RequestContext,
+    admission: Admission | None,
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     version = context.api_version
     acks = request.acks
     responses: list[TopicProduceResponse] = []
     later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
-        name = topic.name
-        if version >= TOPIC_IDS_SINCE:
-            responses.append(
-                TopicProduceResponse(topic_id=topic.topic_id, partition_responses=answers)
+        name = _topic_name(services, topic, version)
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
             )
-            name = services.replicas.topic_name(topic.topic_id) or ""
-        else:
-            responses.append(TopicProduceResponse(name=name, partition_responses=answers))
+        )
         is_refused = is_internal(name) and context.client_id != ADMIN_CLIENT_ID
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)
@@ -66,7 +110,18 @@ def handle(
                         ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers write to {name}"
                     )
                 partition = services.replicas.partition(name, data.index)
-                appended = partition.append(_records(data), acks=acks, produce_version=version)
+                records = _records(data)
+                guard = None
+                if admission is not None:
+                    guard = admission.guard_for(TopicPartition(name, data.index))
+                elif is_transactional(records):
+                    raise KafkaError(
+                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                        "a transactional batch in a request without a transactional id",
+                    )
+                appended = partition.append(
+                    records, acks=acks, produce_version=version, guard=guard
+                )
             except KafkaError as error:
                 _set_error(answer, error)
                 continue
@@ -87,12 +142,14 @@ def _records(data: PartitionProduceData) -> memoryview:
     records = data.records
     if not records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch for the partition")
-    if len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG:
-        # Nobody could end the transaction: it would hold back readers of committed records.
-        raise KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this broker has no transactions yet"
-        )
     return records
+
+
+def _topic_name(services: Services, topic: TopicProduceData, version: int) -> str:
+    """Empty for a topic id that is not known here."""
+    if version < TOPIC_IDS_SINCE:
+        return topic.name
+    return services.replicas.topic_name(topic.topic_id) or ""
 
 
 async def _answer_later(

@@ -50,3 +50,20 @@ def test_software_must_have_a_name_that_logs_can_take(
         assert response.error_code == ErrorCode.NONE
 
     with_broker(test)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_are_told_as_far_as_a_client_can_bear(version: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = ApiVersionsRequest(client_software_name="me", client_software_version="1")
+        answer = await broker.call(request, ApiVersionsResponse, version)
+        assert answer.finalized_features_epoch >= 0, "Java takes no notice of features otherwise"
+        in_force = {one.name: one.max_version_level for one in answer.finalized_features}
+        assert in_force["transaction.version"] == 2
+        supported = {
+            one.name: (one.min_version, one.max_version) for one in answer.supported_features
+        }
+        # KAFKA-17011: older clients choke on a lowest version of 0.
+        assert supported.get("transaction.version") == ((0, 2) if version >= 4 else None)
+
+    with_broker(test)

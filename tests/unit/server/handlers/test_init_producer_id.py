@@ -5,6 +5,7 @@ import pytest
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_transaction import Transactional
 
 
 async def init(
@@ -59,11 +60,37 @@ def test_half_an_identity_is_refused(
     with_broker(test)
 
 
-def test_transactions_are_refused_for_good() -> None:
+def test_a_transactional_id_keeps_its_producer_id_and_raises_its_epoch() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        response = await init(broker, InitProducerIdRequest(transactional_id="x"))
-        assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert (response.producer_id, response.producer_epoch) == (-1, -1)
+        producer = Transactional(broker)
+        assert await producer.init() is ErrorCode.NONE
+        first = producer.producer
+        assert await producer.init() is ErrorCode.NONE
+        assert producer.producer == (first.producer_id, first.producer_epoch + 1)
+        other = Transactional(broker, "other")
+        assert await other.init() is ErrorCode.NONE
+        assert other.producer.producer_id != first.producer_id
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)],
+)
+def test_a_fenced_producer_hears_of_it_as_its_version_can(version: int, code: ErrorCode) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        zombie = Transactional(broker)
+        await zombie.init()
+        for _ in range(2):  # One epoch behind could be a repeated request.
+            await Transactional(broker).init()
+        request = InitProducerIdRequest(
+            transactional_id=zombie.transactional_id,
+            transaction_timeout_ms=1000,
+            producer_id=zombie.producer.producer_id,
+            producer_epoch=zombie.producer.producer_epoch,
+        )
+        assert (await init(broker, request, version)).error_code == code
 
     with_broker(test)
 

@@ -1,0 +1,120 @@
+"""AddPartitionsToTxn: partitions that a transaction writes to.
+
+Up to v3 clients send it, of one transaction; v2 knows PRODUCER_FENCED, v3 brought flexible fields.
+From v4 on brokers send it (KIP-890), of many transactions at once: to add what a client wrote to,
+or to verify that it was added; v5 knows TRANSACTION_ABORTABLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ottla.coordinators.transactions.coordinator import told_to_client
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+BATCHED_SINCE = 4
+ABORTABLE_IS_TOLD_SINCE = 5
+
+
+async def handle(
+    services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    version = context.api_version
+    if version >= BATCHED_SINCE:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                AddPartitionsToTxnResult(
+                    transactional_id=transaction.transactional_id,
+                    topic_results=await _answer(services, transaction, version),
+                )
+                for transaction in request.transactions
+            ]
+        )
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=await _answer(services, only, version)
+    )
+
+
+async def _answer(
+    services: Services, transaction: AddPartitionsToTxnTransaction, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = [
+        TopicPartition(topic.name, number)
+        for topic in transaction.topics
+        for number in topic.partitions
+    ]
+    unknown = [at for at in partitions if not _exists(services, at)]
+    if unknown:
+        # All or none: those that exist were not added either.
+        codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        return _results(transaction.topics, codes)
+    try:
+        codes = await _carry_out(services, transaction, partitions, version)
+    except KafkaError as error:
+        code = told_to_client(error.code, "add_partitions", version)
+        codes = dict.fromkeys(partitions, code)
+    return _results(transaction.topics, codes)
+
+
+async def _carry_out(
+    services: Services,
+    transaction: AddPartitionsToTxnTransaction,
+    partitions: Sequence[TopicPartition],
+    version: int,
+) -> dict[TopicPartition, ErrorCode]:
+    whose = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
+    if not transaction.verify_only:
+        transaction_version = 2 if version >= BATCHED_SINCE else 0
+        await services.transactions.add_partitions(
+            *whose, partitions, transaction_version=transaction_version
+        )
+        return dict.fromkeys(partitions, ErrorCode.NONE)
+    codes = services.transactions.verify_partitions(*whose, partitions)
+    if version < ABORTABLE_IS_TOLD_SINCE:
+        return {
+            at: ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
+            for at, code in codes.items()
+        }
+    return codes
+
+
+def _exists(services: Services, at: TopicPartition) -> bool:
+    topic = services.image.topics.get(at.topic)
+    return topic is not None and 0 <= at.partition < len(topic.partitions)
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=number,
+                    partition_error_code=codes[TopicPartition(topic.name, number)],
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

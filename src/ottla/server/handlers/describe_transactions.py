@@ -1,0 +1,21 @@
+"""DescribeTransactions: what its coordinator knows of a transactional id (KIP-664)."""
+
+from __future__ import annotations
+
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.wire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+
+
+def handle(
+    services: Services, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            services.transactions.describe(transactional_id)
+            for transactional_id in request.transactional_ids
+        ]
+    )

@@ -1,0 +1,75 @@
+"""WriteTxnMarkers: ends a transaction in partitions that this broker leads. The coordinators of
+other brokers send it, and administrators who abort a hanging transaction (KIP-664). v1 is flexible,
+v2 names the version of the transaction (KIP-1228)."""
+
+from __future__ import annotations
+
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.server.context import RequestContext
+from ottla.server.services import Services
+from ottla.server.transaction_markers import Marker
+from ottla.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+# What a transaction coordinator does not expect of a partition: the group coordinator is not
+# ready, and it should ask again.
+_NOT_READY = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+async def handle(
+    services: Services, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=asked.producer_id, topics=await _write(services, asked)
+            )
+            for asked in request.markers
+        ]
+    )
+
+
+async def _write(
+    services: Services, asked: WritableTxnMarker
+) -> list[WritableTxnMarkerTopicResult]:
+    marker = Marker(
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        is_commit=asked.transaction_result,
+        coordinator_epoch=asked.coordinator_epoch,
+        transaction_version=asked.transaction_version,
+    )
+    return [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(
+                    partition_index=number,
+                    error_code=await _write_one(
+                        services, TopicPartition(topic.name, number), marker
+                    ),
+                )
+                for number in topic.partition_indexes
+            ],
+        )
+        for topic in asked.topics
+    ]
+
+
+async def _write_one(services: Services, at: TopicPartition, marker: Marker) -> ErrorCode:
+    try:
+        await services.markers.append(at, marker)
+    except KafkaError as error:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
+    return ErrorCode.NONE

@@ -1,0 +1,98 @@
+"""Writes the markers that end a transaction into the partitions that it wrote to.
+
+The transaction coordinator asks for them when it has decided (`write`), and an administrator may
+ask for one, to end a transaction that nobody else ends (`append`, by WriteTxnMarkers).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from ottla.coordination.image import ClusterImage
+from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.transactions.markers import TransactionMarkers
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.replication.replica_manager import ReplicaManager
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 1.0
+
+
+class Marker(NamedTuple):
+    """How a producer's transaction ended, and who says so."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class TransactionMarkerWriter:
+    """Owned by the broker. What it has not written when the broker dies is asked for again by the
+    coordinator that loads the transaction: a marker that comes twice changes nothing."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        replicas: ReplicaManager,
+        groups: GroupCoordinator,
+    ) -> None:
+        self._image = image
+        self._replicas = replicas
+        self._groups = groups
+
+    async def append(self, at: TopicPartition, marker: Marker) -> None:
+        """Into one partition that this broker leads. Raises KafkaError."""
+        partition = self._replicas.partition(at.topic, at.partition)
+        appended = partition.append_marker(**marker._asdict())
+        if isinstance(appended, asyncio.Future):
+            await appended
+        if at.topic == CONSUMER_OFFSETS:
+            self._groups.transaction_ended(at.partition, marker.producer_id, marker.is_commit)
+
+    async def write(self, markers: TransactionMarkers) -> None:
+        """Into all partitions; tries until each has it, is gone, or has heard of a newer
+        coordinator or epoch. Partitions that are offline keep a transaction waiting, as in
+        Kafka: ending it without them could show half of it."""
+        marker = Marker(
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.is_commit,
+            markers.coordinator_epoch,
+            markers.transaction_version,
+        )
+        waiting = list(markers.partitions)
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            waiting = [at for at in waiting if not await self._try(at, marker)]
+            if not waiting:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _try(self, at: TopicPartition, marker: Marker) -> bool:
+        if not self._exists(at):
+            return True
+        try:
+            await self.append(at, marker)
+        except KafkaError as error:
+            if error.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+                raise
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                # Whoever raised the epoch has ended this transaction there.
+                logger.warning("%s: %s", at, error)
+                return True
+            logger.info("the marker for %s waits: %s", at, error)
+            return False
+        return True
+
+    def _exists(self, at: TopicPartition) -> bool:
+        topic = self._image.topics.get(at.topic)
+        return topic is not None and at.partition < len(topic.partitions)
