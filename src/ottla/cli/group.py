@@ -34,6 +34,9 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     "Groups": {
         "groups": _Entry("groups", "List, describe, reset and delete consumer groups."),
     },
+    "Transactions": {
+        "transactions": _Entry("transactions", "List, describe, find hanging ones and abort."),
+    },
     "Insight": {
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
         "perf": _Entry("perf", "Measure producing and consuming."),

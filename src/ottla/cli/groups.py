@@ -13,7 +13,6 @@ from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_lin
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.groups_plan import (
     Move,
-    duration_ms,
     offsets_in_file,
     selection_of,
     selection_of_all,
@@ -27,7 +26,7 @@ from ottla.cli.groups_read import (
     no_such_group,
 )
 from ottla.cli.groups_reset import commit, existing, make_plan, refuse_active
-from ottla.cli.options import json_option, timestamp_ms
+from ottla.cli.options import duration_ms, json_option, timestamp_ms
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
 from ottla.kernel.errors import ErrorCode
 
@@ -281,7 +280,7 @@ def _the_one_target(targets: Mapping[str, Any]) -> tuple[str, Any]:
     if name == "to_datetime":
         return "to_time", timestamp_ms(value, "--to-datetime")
     if name == "by_duration":
-        return "to_time", int(time.time() * 1000) - duration_ms(value)
+        return "to_time", int(time.time() * 1000) - duration_ms(value, "--by-duration")
     return name, value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import NamedTuple
 
 import click
@@ -14,15 +13,6 @@ from ottla.cli.offsets import Partition
 
 Selection = dict[str, list[int] | None]
 """Partitions by topic; None stands for all of them."""
-
-_ISO_DURATION = re.compile(
-    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
-    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
-_SHORT_DURATION = re.compile(
-    r"(?:(?P<weeks>\d+)w)?(?:(?P<days>\d+)d)?"
-    r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
-)
 
 
 class Move(NamedTuple):
@@ -75,22 +65,6 @@ def within(selection: Selection, partitions: Iterable[Partition]) -> list[Partit
         for topic, number in partitions
         if topic in selection and ((numbers := selection[topic]) is None or number in numbers)
     )
-
-
-def duration_ms(text: str) -> int:
-    """ISO 8601, as Kafka's tool takes it (P7D, PT2H30M), or in short: 7d, 2h30m, 90s.
-
-    >>> duration_ms("PT2H30M") == duration_ms("2h30m") == 9_000_000
-    True
-    """
-    match = _ISO_DURATION.fullmatch(text) or _SHORT_DURATION.fullmatch(text)
-    parts = {} if match is None else {k: float(v) for k, v in match.groupdict().items() if v}
-    if not parts:
-        raise click.BadParameter(
-            f"{text!r} is no duration such as P7D, PT2H30M, 7d or 2h30m",
-            param_hint="'--by-duration'",
-        )
-    return round(timedelta(**parts).total_seconds() * 1000)
 
 
 def offsets_in_file(lines: Iterable[str]) -> dict[Partition, int]:

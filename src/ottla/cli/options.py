@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import click
+
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_SHORT_DURATION = re.compile(
+    r"(?:(?P<weeks>\d+)w)?(?:(?P<days>\d+)d)?"
+    r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
+)
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
@@ -33,6 +43,22 @@ def timestamp_ms(text: str, option: str = "--from-timestamp") -> int:
             param_hint=f"'{option}'",
         ) from error
     return round(moment.timestamp() * 1000)
+
+
+def duration_ms(text: str, option: str) -> int:
+    """ISO 8601, as Kafka's tool takes it (P7D, PT2H30M), or in short: 7d, 2h30m, 90s.
+
+    >>> duration_ms("PT2H30M", "--by-duration"), duration_ms("2h30m", "--by-duration")
+    (9000000, 9000000)
+    """
+    match = _ISO_DURATION.fullmatch(text) or _SHORT_DURATION.fullmatch(text)
+    parts = {} if match is None else {k: float(v) for k, v in match.groupdict().items() if v}
+    if not parts:
+        raise click.BadParameter(
+            f"{text!r} is no duration such as P7D, PT2H30M, 7d or 2h30m",
+            param_hint=f"'{option}'",
+        )
+    return round(timedelta(**parts).total_seconds() * 1000)
 
 
 def iso_of(timestamp: int) -> str:

@@ -43,7 +43,7 @@ class ClientConnection:
         )
         self._awaited: deque[_Awaited] = deque()
         self._next_correlation_id = 0
-        self._is_lost = False
+        self.is_lost = False
         self._failure: Exception | None = None
 
     @classmethod
@@ -90,7 +90,7 @@ class ClientConnection:
         return correlation_id, parts
 
     def _check_open(self) -> None:
-        if self._is_lost:
+        if self.is_lost:
             raise ConnectionError(f"the connection to {self._transport.peer} is closed")
 
     # -- what the transport calls -----------------------------------------------------------
@@ -111,7 +111,7 @@ class ClientConnection:
         pass
 
     def connection_lost(self, error: BaseException | None) -> None:
-        self._is_lost = True
+        self.is_lost = True
         reason = self._failure or error or "it was closed"
         while self._awaited:
             awaited = self._awaited.popleft()

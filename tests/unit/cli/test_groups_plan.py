@@ -5,7 +5,6 @@ import pytest
 
 from ottla.cli.groups_plan import (
     Move,
-    duration_ms,
     offsets_in_file,
     planned,
     selection_of,
@@ -62,29 +61,6 @@ def test_a_selection_of_partitions_one_by_one() -> None:
     offsets = {("views", 1): 5, ("clicks", 3): 0, ("views", 0): 7}
 
     assert selection_of_all(offsets) == {"clicks": [3], "views": [0, 1]}
-
-
-@pytest.mark.parametrize(
-    ("text", "milliseconds"),
-    [
-        ("P7D", 604_800_000),
-        ("PT2H30M", 9_000_000),
-        ("P1DT1.5S", 86_401_500),
-        ("P1W", 604_800_000),
-        ("7d", 604_800_000),
-        ("2h30m", 9_000_000),
-        ("90s", 90_000),
-        ("0s", 0),
-    ],
-)
-def test_durations(text: str, milliseconds: int) -> None:
-    assert duration_ms(text) == milliseconds
-
-
-@pytest.mark.parametrize("text", ["", "P", "PT", "7", "7 d", "-1h", "2h30", "P1Y", "soon", "p1d"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="no duration such as"):
-        duration_ms(text)
 
 
 def test_a_file_of_offsets() -> None:

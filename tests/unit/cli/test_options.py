@@ -7,7 +7,7 @@ import time
 import click
 import pytest
 
-from ottla.cli.options import iso_of, pairs, timestamp_ms
+from ottla.cli.options import duration_ms, iso_of, pairs, timestamp_ms
 
 
 def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
@@ -46,3 +46,28 @@ def test_no_time_is_a_usage_error(text: str) -> None:
 
 def test_a_time_is_shown_in_utc() -> None:
     assert iso_of(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("P7D", 604_800_000),
+        ("PT2H30M", 9_000_000),
+        ("P1DT1.5S", 86_401_500),
+        ("P1W", 604_800_000),
+        ("7d", 604_800_000),
+        ("2h30m", 9_000_000),
+        ("90s", 90_000),
+        ("0s", 0),
+    ],
+)
+def test_durations(text: str, milliseconds: int) -> None:
+    assert duration_ms(text, "--by-duration") == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "7", "7 d", "-1h", "2h30", "P1Y", "soon", "p1d"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="no duration such as") as caught:
+        duration_ms(text, "--by-duration")
+
+    assert "--by-duration" in caught.value.format_message()
