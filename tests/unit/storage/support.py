@@ -11,7 +11,7 @@ from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.ids import TopicPartition
-from ottla.records.batch import iter_headers, parse_header
+from ottla.records.batch import BatchHeader, iter_headers, parse_header
 from ottla.records.builder import ControlType, build_batch, build_end_txn_marker
 from ottla.records.record import Record, iter_records
 from ottla.storage.file_cache import FileCache
@@ -108,17 +108,17 @@ class Machine:
         header = parse_header(content)
         guard = None
         if header.is_transactional:
-            guard = self.verified(log, header.producer_id, header.producer_epoch)
+            guard = self.verified(log, header)
         return log.append_as_leader(
             header, memoryview(content), leader_epoch, self.clock.now_ms(), guard
         )
 
-    def verified(self, log: Log, producer_id: int, epoch: int) -> VerificationGuard | None:
+    def verified(self, log: Log, header: BatchHeader) -> VerificationGuard | None:
         """As if the transaction's coordinator had been asked."""
         return log.producer_state.begin_verification(
-            producer_id,
-            epoch,
-            0,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
             supports_epoch_bump=False,
             now_ms=self.clock.now_ms(),
             offset=log.log_end_offset,
@@ -202,7 +202,7 @@ def offsets_in(log: Log) -> list[int]:
 
 
 def aborted_in(log: Log, offset: int = 0) -> list[AbortedTransaction]:
-    """What a reader of everything from the offset on is told to leave out."""
+    """What a reader of everything from the offset on is told to leave out, by their ends."""
     found: list[AbortedTransaction] = []
     while offset < log.log_end_offset:
         piece = log.read(offset, 1 << 20, max_offset=log.log_end_offset, at_least_one=True)
@@ -212,4 +212,4 @@ def aborted_in(log: Log, offset: int = 0) -> list[AbortedTransaction]:
         found += [each for each in aborted if each not in found]
         for _, header in iter_headers(piece.read()):
             offset = header.next_offset
-    return found
+    return sorted(found, key=lambda each: each.last_offset)

@@ -7,8 +7,11 @@ import zlib
 import pytest
 
 from ottla.kernel.config.topic import TopicConfig
+from ottla.records.builder import ControlType
 from ottla.storage.errors import BrokerStartRefused
-from tests.unit.storage.support import Machine, offsets_in
+from ottla.storage.transaction_index import ENTRY_BYTES
+from ottla.testing.disk import Fault
+from tests.unit.storage.support import Machine, aborted_in, offsets_in
 
 FIRST = "/data/t-0/00000000000000000000"
 
@@ -225,3 +228,123 @@ def test_records_of_an_old_format_are_refused_not_cut() -> None:
     with pytest.raises(BrokerStartRefused, match="format 1"):
         machine.start()
     assert machine.disk.size(path) > size_bytes
+
+
+# Transactions
+
+ABORTED = [(1, 0, 2, 1), (1, 3, 5, 1), (1, 6, 8, 1)]
+"""In a segment each; that of producer 2 begins in the first and stays open."""
+
+
+def _with_transactions(*, clean: bool) -> Machine:
+    machine = Machine(TopicConfig(index_interval_bytes=0))
+    log = machine.log()
+    for number in range(3):
+        for producer_id in (1, 2):
+            machine.append(
+                log, producer_id=producer_id, epoch=0, sequence=number, is_transactional=True
+            )
+        machine.end_transaction(log, ControlType.ABORT, producer_id=1)
+        if number < 2:
+            log.roll()
+    assert (log.first_unstable_offset, aborted_in(log)) == (1, ABORTED)
+    machine.wait()
+    if clean:
+        machine.stop()
+    else:
+        machine.disk.kill()
+    return machine
+
+
+def _assert_known(machine: Machine) -> None:
+    machine.start()
+    log = machine.log()
+    log.producer_state.transactions.replicated_to(log.log_end_offset)
+    assert log.first_unstable_offset == 1
+    assert aborted_in(log) == ABORTED
+    assert log.producer_state.has_open_transaction(2, 0)
+    # And it goes on.
+    machine.append(log, producer_id=2, epoch=0, sequence=3, is_transactional=True)
+    machine.end_transaction(log, ControlType.ABORT, producer_id=2)
+    assert log.first_unstable_offset is None
+    assert aborted_in(log) == [*ABORTED, (2, 1, 10, 11)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_transactions_are_known_again(clean: bool) -> None:
+    _assert_known(_with_transactions(clean=clean))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("base_offset", [3, 6])
+@pytest.mark.parametrize("damage", ["torn", "garbage", "of another segment"])
+def test_a_damaged_transaction_index_is_built_anew(
+    clean: bool, base_offset: int, damage: str
+) -> None:
+    machine = _with_transactions(clean=clean)
+    path = f"/data/t-0/{base_offset:020}.txnindex"
+    file = machine.disk.open(path)
+    if damage == "torn":
+        file.truncate(ENTRY_BYTES - 1)
+    elif damage == "garbage":
+        file.write_at(0, [b"\xff" * ENTRY_BYTES])
+    else:
+        file.write_at(0, [machine.disk.read_file(f"{FIRST}.txnindex")])
+    _assert_known(machine)
+
+
+def test_a_damaged_offset_index_does_not_cost_the_transaction_index() -> None:
+    machine = _with_transactions(clean=True)
+    machine.disk.remove("/data/t-0/00000000000000000003.index")
+    machine.disk.remove("/data/t-0/00000000000000000003.txnindex")
+    _assert_known(machine)
+
+
+def test_an_abort_that_did_not_reach_its_index_is_found_in_the_log() -> None:
+    """The kill came between the write of the marker and that of the index."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    machine.disk.fail(Fault("write_at", ".txnindex", count=1))
+    with pytest.raises(Exception, match="writing the index"):
+        machine.end_transaction(log, ControlType.ABORT, producer_id=1)
+    machine.disk.kill()
+    machine.start()
+    log = machine.log()
+    log.producer_state.transactions.replicated_to(log.log_end_offset)
+    assert (log.log_end_offset, log.first_unstable_offset) == (2, None)
+    assert aborted_in(log) == [(1, 0, 1, 2)]
+
+
+def test_the_index_of_a_closed_segment_is_on_the_disk_before_the_recovery_point_passes_it() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    machine.end_transaction(log, ControlType.ABORT, producer_id=1)
+    log.roll()
+    machine.append(log)
+    machine.wait()
+    assert log.recovery_point == 2
+    machine.manager.checkpoint_recovery_points()
+    machine.wait()
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert aborted_in(machine.log()) == [(1, 0, 1, 2)]
+
+
+def test_an_abort_that_the_disk_lost_is_forgotten_by_the_index_too() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    machine.end_transaction(log, ControlType.ABORT, producer_id=1)
+    machine.wait()
+    machine.disk.kill()
+    path = f"{FIRST}.log"
+    machine.disk.open(path).truncate(machine.disk.size(path) - 1)
+    machine.start()
+    log = machine.log()
+    assert (log.log_end_offset, log.first_unstable_offset) == (1, 0)
+    assert aborted_in(log) == []
+    machine.end_transaction(log, ControlType.COMMIT, producer_id=1)
+    machine.restart()
+    assert aborted_in(machine.log()) == []

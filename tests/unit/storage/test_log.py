@@ -8,12 +8,14 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import TimestampType, parse_header, patch_max_timestamp
+from ottla.records.builder import ControlType, build_end_txn_marker
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
-from ottla.storage.pending_write import Appended
+from ottla.storage.pending_write import Appended, PendingWrite
+from ottla.storage.transaction_index import decode
 from ottla.testing.disk import Fault
-from tests.unit.storage.support import Machine, offsets_in
+from tests.unit.storage.support import Machine, aborted_in, offsets_in
 
 
 def _read(log: Log, offset: int, max_bytes: int = 1 << 20) -> bytes:
@@ -323,3 +325,201 @@ def test_epochs_answer_where_they_end() -> None:
     assert log.end_offset_for_epoch(4) == (-1, -1)
     machine.restart(clean=False)
     assert machine.log().end_offset_for_epoch(1) == (1, 4)
+
+
+# Transactions
+
+
+def _transaction(machine: Machine, log: Log, producer_id: int, sequence: int = 0) -> Appended:
+    return machine.append(
+        log, producer_id=producer_id, epoch=0, sequence=sequence, is_transactional=True
+    )
+
+
+def _abort(machine: Machine, log: Log, producer_id: int) -> Appended:
+    return machine.end_transaction(log, ControlType.ABORT, producer_id=producer_id)
+
+
+def test_readers_of_committed_records_are_told_what_was_aborted() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    _transaction(machine, log, 2)
+    assert log.first_unstable_offset == 0
+    _abort(machine, log, 1)
+    assert log.first_unstable_offset == 1
+    machine.end_transaction(log, ControlType.COMMIT, producer_id=2)
+    assert log.first_unstable_offset is None
+    assert aborted_in(log) == [(1, 0, 2, 1)]
+    assert aborted_in(log, 3) == []
+
+
+def test_there_is_no_transaction_index_before_an_abort() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    machine.end_transaction(log, ControlType.COMMIT, producer_id=1)
+    assert "00000000000000000000.txnindex" not in machine.names()
+    _transaction(machine, log, 1, 1)
+    _abort(machine, log, 1)
+    content = machine.disk.read_file("/data/t-0/00000000000000000000.txnindex")
+    assert decode(content, 0) == [(1, 2, 3, 4)]
+
+
+def test_a_transaction_may_span_segments() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    log.roll()
+    machine.append(log)
+    log.roll()
+    _transaction(machine, log, 1, 1)
+    _abort(machine, log, 1)
+    log.roll()
+    machine.append(log)
+    machine.wait()
+    names = [name for name in machine.names() if name.endswith(".txnindex")]
+    assert names == ["00000000000000000002.txnindex"]
+    for offset in range(4):
+        assert aborted_in(log, offset) == [(1, 0, 3, 4)]
+    assert aborted_in(log, 4) == []
+
+
+def test_only_what_overlaps_a_piece_is_told_with_it() -> None:
+    machine = Machine(TopicConfig(index_interval_bytes=1))
+    log = machine.log()
+    for number in range(50):
+        _transaction(machine, log, 1, number)
+        _abort(machine, log, 1)
+    piece = log.read(40, 1, max_offset=100, at_least_one=True)
+    assert isinstance(piece, FileSlice)
+    aborted = log.aborted_transactions(40, piece, 100)
+    assert isinstance(aborted, list)
+    assert [each.first_offset for each in aborted] == [40]
+
+
+def test_a_transaction_index_that_is_not_cached_is_waited_for() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    _abort(machine, log, 1)
+    log.roll()
+    machine.wait()
+    piece = log.read(0, 1000, max_offset=2, at_least_one=True)
+    assert isinstance(piece, FileSlice)
+    machine.disk.evict("/data/t-0/00000000000000000000.txnindex")
+    cold = log.aborted_transactions(0, piece, 2)
+    assert isinstance(cold, Cold)
+    cold.warm()
+    assert log.aborted_transactions(0, piece, 2) == [(1, 0, 1, 2)]
+
+
+def test_a_transaction_index_that_cannot_be_read_fails_the_folder() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    _abort(machine, log, 1)
+    log.roll()
+    machine.wait()
+    piece = log.read(0, 1000, max_offset=2, at_least_one=True)
+    assert isinstance(piece, FileSlice)
+    machine.disk.fail(Fault("read_at", ".txnindex"))
+    with pytest.raises(StorageFailure):
+        log.aborted_transactions(0, piece, 2)
+
+
+def test_deleted_records_hold_nobody_back_below_the_start() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    machine.append(log, count=4)
+    log.advance_log_start_offset(3)
+    assert log.first_unstable_offset == 3
+
+
+def test_a_segment_takes_its_transaction_index_with_it() -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    _abort(machine, log, 1)
+    log.roll()
+    machine.append(log)
+    log.delete_segments(1)
+    machine.wait(70)
+    assert [name for name in machine.names() if "txnindex" in name] == []
+
+
+@pytest.mark.parametrize("is_rolled", [True, False])
+def test_truncation_opens_what_a_cut_marker_had_ended(is_rolled: bool) -> None:
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    _abort(machine, log, 1)
+    _transaction(machine, log, 1, 1)
+    if is_rolled:
+        log.roll()
+    _transaction(machine, log, 2)
+    _abort(machine, log, 1)
+    _abort(machine, log, 2)
+    assert log.first_unstable_offset is None
+    machine.run(log.folder.drain())
+    for offset, first_unstable_offset, aborted in (
+        (4, 2, [(1, 0, 1, 2)]),
+        (3, 2, [(1, 0, 1, 2)]),
+        (1, 0, []),
+    ):
+        log.truncate_to(offset)
+        log.producer_state.transactions.replicated_to(offset)
+        assert log.first_unstable_offset == first_unstable_offset
+        assert aborted_in(log) == aborted
+    # What is written in its place is another story.
+    _abort(machine, log, 1)
+    assert aborted_in(log) == [(1, 0, 1, 2)]
+    machine.wait()
+    machine.restart()
+    assert aborted_in(machine.log()) == [(1, 0, 1, 2)]
+    log = machine.log()
+    log.truncate_fully_and_start_at(0)
+    assert log.first_unstable_offset is None
+
+
+def test_a_follower_learns_of_transactions_from_the_batches() -> None:
+    machine = Machine()
+    leader = machine.log()
+    _transaction(machine, leader, 1)
+    _transaction(machine, leader, 2)
+    _abort(machine, leader, 1)
+    _transaction(machine, leader, 3)
+    follower = Machine(TopicConfig(segment_bytes=150))
+    log = follower.log()
+    log.append_as_follower(memoryview(bytearray(_read(leader, 0))))
+    log.producer_state.transactions.replicated_to(4)
+    assert log.first_unstable_offset == 1
+    assert aborted_in(log) == aborted_in(leader) == [(1, 0, 2, 1)]
+
+
+def test_a_slow_folder_gets_its_transaction_index_later() -> None:
+    """The loop does not wait for it; a crash before it is written costs nothing."""
+    machine = Machine()
+    log = machine.log()
+    _transaction(machine, log, 1)
+    log.folder.wrote(1.0)
+    marker = build_end_txn_marker(
+        ControlType.ABORT,
+        offset=0,
+        timestamp=0,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=0,
+    )
+    pending = log.prepare(parse_header(marker), memoryview(marker), 0, 0)
+    assert isinstance(pending, PendingWrite)
+    pending.write()
+    log.commit(pending)
+    assert aborted_in(log) == [(1, 0, 1, 2)]
+    assert "00000000000000000000.txnindex" not in machine.names()
+    log.roll()
+    assert "00000000000000000000.txnindex" in machine.names()
+    machine.wait()
+    machine.restart()
+    assert aborted_in(machine.log()) == [(1, 0, 1, 2)]
