@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from tests.support.simulated_broker import SimulatedBroker, with_broker
-from tests.unit.coordinators.test_shard import Counters
+from tests.unit.coordinators.test_shard import PRODUCER, Counters
 
 
 async def runtime_over(broker: SimulatedBroker, partition_count: int) -> Runtime[Counters]:
@@ -93,5 +93,22 @@ def test_a_shard_that_cannot_be_read_does_not_hold_up_the_others(
         assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert f"state-{failing} cannot be loaded" in caplog.text
         await again.close()
+
+    with_broker(test)
+
+
+def test_a_transaction_that_ends_is_told_to_the_shard_of_the_partition() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 3)
+        number = runtime.partition_of("a")
+        partition = broker.machine.broker.replicas.partition("state", number)
+        guard = partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+        await runtime.write_transactional("a", PRODUCER, lambda s: s.add("a"), guard=guard)
+        runtime.transaction_ended((number + 1) % 3, PRODUCER.producer_id, is_commit=True)
+        assert runtime.read("a", lambda s: s.counts) == {}
+        runtime.transaction_ended(number, PRODUCER.producer_id, is_commit=True)
+        assert runtime.read("a", lambda s: s.counts) == {"a": 1}
+        runtime.resign(number)
+        runtime.transaction_ended(number, PRODUCER.producer_id, is_commit=True)
 
     with_broker(test)

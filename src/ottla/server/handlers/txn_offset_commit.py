@@ -1,0 +1,142 @@
+"""TxnOffsetCommit: how far a group has read, to count from the end of a transaction on.
+
+v2 brought leader epochs, v3 flexible fields and the member on whose behalf this is (KIP-447), v4
+knows TRANSACTION_ABORTABLE. v5 is of transactions version 2: the group's partition of
+`__consumer_offsets` is added to the transaction now. Before, AddOffsetsToTxn has done that, and
+here it is verified (KIP-890).
+"""
+
+from __future__ import annotations
+
+from ottla.coordinators.groups.offset_commits import transactional_error_for_all
+from ottla.coordinators.shard import as_coordinator_error
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.records.batch import NO_SEQUENCE
+from ottla.server.context import RequestContext
+from ottla.server.group_requests import check_group_id
+from ottla.server.services import Services
+from ottla.storage.verification import VerificationGuard
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+LOADING_IS_TOLD_SINCE = 2
+ABORTABLE_IS_TOLD_SINCE = 4
+IMPLICIT_ADD_SINCE = 5
+
+
+async def handle(
+    services: Services, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse:
+    asked = request.topics
+    request.topics = [
+        topic for topic in (_known(services, topic) for topic in asked) if topic.partitions
+    ]
+    if not request.topics:
+        return _answer(asked, TxnOffsetCommitResponse())
+    try:
+        check_group_id(request.group_id)
+        response = await _commit(services, request, context.api_version)
+    except KafkaError as error:
+        code = as_coordinator_error(error).code
+        if (
+            code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            and context.api_version < LOADING_IS_TOLD_SINCE
+        ):
+            # Producers of before Kafka 2.0 crash on the other one (KAFKA-7296).
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        response = transactional_error_for_all(request, code)
+    return _answer(asked, response)
+
+
+async def _commit(
+    services: Services, request: TxnOffsetCommitRequest, version: int
+) -> TxnOffsetCommitResponse:
+    at = TopicPartition(CONSUMER_OFFSETS, services.groups.partition_of(request.group_id))
+    guard = services.replicas.partition(at.topic, at.partition).begin_verification(
+        request.producer_id,
+        request.producer_epoch,
+        NO_SEQUENCE,
+        supports_epoch_bump=version >= IMPLICIT_ADD_SINCE,
+    )
+    if guard is not None:
+        await _ask_coordinator(services, request, at, version)
+    return await _write(services, request, guard)
+
+
+async def _ask_coordinator(
+    services: Services, request: TxnOffsetCommitRequest, at: TopicPartition, version: int
+) -> None:
+    """Raises KafkaError unless the transaction is open and has the partition: offsets that no
+    marker follows would keep those who ask for stable ones waiting for ever."""
+    asked = (request.transactional_id, request.producer_id, request.producer_epoch, [at])
+    code = ErrorCode.NONE
+    if version >= IMPLICIT_ADD_SINCE:
+        try:
+            await services.transactions.add_partitions(*asked, transaction_version=2)
+        except KafkaError as error:
+            code = error.code
+    elif services.config.transaction_partition_verification_enable:
+        code = services.transactions.verify_partitions(*asked)[at]
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_IS_TOLD_SINCE:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is not ErrorCode.NONE:
+        raise KafkaError(code)
+
+
+async def _write(
+    services: Services, request: TxnOffsetCommitRequest, guard: VerificationGuard | None
+) -> TxnOffsetCommitResponse:
+    return await services.groups.write_transactional(
+        request.group_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        lambda shard: shard.commit_transactional_offsets(request),
+        guard=guard,
+    )
+
+
+def _known(services: Services, topic: TxnOffsetCommitRequestTopic) -> TxnOffsetCommitRequestTopic:
+    """With the partitions that exist: the coordinator is left with those."""
+    image = services.image.topics.get(topic.name)
+    count = 0 if image is None else len(image.partitions)
+    return TxnOffsetCommitRequestTopic(
+        name=topic.name,
+        partitions=[one for one in topic.partitions if 0 <= one.partition_index < count],
+    )
+
+
+def _answer(
+    asked: list[TxnOffsetCommitRequestTopic], response: TxnOffsetCommitResponse
+) -> TxnOffsetCommitResponse:
+    """In the order of the request. What the coordinator has not answered does not exist."""
+    codes = {
+        (topic.name, one.partition_index): one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=codes.get(
+                            (topic.name, one.partition_index),
+                            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        ),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in asked
+        ]
+    )
