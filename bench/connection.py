@@ -28,9 +28,16 @@ class Connection:
     ) -> None:
         self.socket.close()
 
-    def ask(self, frame: bytes) -> memoryview:
+    def ask(self, frame: bytes | bytearray) -> memoryview:
         """The answer without its length."""
+        self.send(frame)
+        return self.receive()
+
+    def send(self, frame: bytes | bytearray) -> None:
         self.socket.sendall(frame)
+
+    def receive(self) -> memoryview:
+        """The next answer, without its length."""
         self._receive(0, 4)
         (length,) = struct.unpack_from(">i", self._buffer)
         if length > len(self._buffer):

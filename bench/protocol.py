@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import crc32c
@@ -20,6 +21,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 
 _CLIENT_ID = b"ottla-bench"
 _NO_TAGS = b"\0"
+_CONTROL_FLAG = 0x20
 
 
 def uvarint(value: int) -> bytes:
@@ -44,7 +46,7 @@ def compact_array(items: list[bytes]) -> bytes:
     return uvarint(len(items) + 1) + b"".join(items)
 
 
-def _frame(api_key: int, version: int, body: bytes) -> bytes:
+def request_frame(api_key: int, version: int, body: bytes) -> bytes:
     header = struct.pack(">hhih", api_key, version, 7, len(_CLIENT_ID)) + _CLIENT_ID + _NO_TAGS
     return struct.pack(">i", len(header) + len(body)) + header + body
 
@@ -66,7 +68,7 @@ def produce_request(topic: str, partition: int, batch: bytes, acks: int = 1) -> 
     partition_data = struct.pack(">i", partition) + uvarint(len(batch) + 1) + batch + _NO_TAGS
     topic_data = compact_string(topic) + compact_array([partition_data]) + _NO_TAGS
     body = b"\0" + struct.pack(">hi", acks, 30_000) + compact_array([topic_data]) + _NO_TAGS
-    return _frame(0, PRODUCE_VERSION, body)
+    return request_frame(0, PRODUCE_VERSION, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +85,22 @@ def fetch_request(
     session_id: int = 0,
     session_epoch: int = -1,
     max_bytes: int = 50 * 1024 * 1024,
+    is_committed_only: bool = False,
 ) -> bytes:
     partitions = [
         struct.pack(">iiqiqi", p.partition, -1, p.offset, -1, -1, p.max_bytes) + _NO_TAGS
         for p in positions
     ]
     topics = [compact_string(topic) + compact_array(partitions) + _NO_TAGS] if positions else []
-    fixed = struct.pack(">iiiibii", -1, 500, 1, max_bytes, 0, session_id, session_epoch)
+    isolation = 1 if is_committed_only else 0
+    fixed = struct.pack(">iiiibii", -1, 500, 1, max_bytes, isolation, session_id, session_epoch)
     body = fixed + compact_array(topics) + compact_array([]) + compact_string("") + _NO_TAGS
-    return _frame(1, FETCH_VERSION, body)
+    return request_frame(1, FETCH_VERSION, body)
 
 
 def metadata_request(topic: str) -> bytes:
     item = bytes(16) + compact_string(topic) + _NO_TAGS
-    return _frame(3, METADATA_VERSION, compact_array([item]) + b"\0\0" + _NO_TAGS)
+    return request_frame(3, METADATA_VERSION, compact_array([item]) + b"\0\0" + _NO_TAGS)
 
 
 class Reader:
@@ -157,15 +161,30 @@ class FetchedPartition:
 
     def next_offset(self) -> int | None:
         """After the last whole batch; None when there is none."""
-        position, found = 0, None
-        while position + 61 <= len(self.records):
-            base_offset, length = struct.unpack_from(">qi", self.records, position)
-            if position + 12 + length > len(self.records):
-                break
+        found = None
+        for position in self._batches():
+            (base_offset,) = struct.unpack_from(">q", self.records, position)
             (last_delta,) = struct.unpack_from(">i", self.records, position + 23)
             found = base_offset + last_delta + 1
-            position += 12 + length
         return found
+
+    def record_count(self) -> int:
+        """In whole batches, without those that end transactions."""
+        count = 0
+        for position in self._batches():
+            if not self.records[position + 22] & _CONTROL_FLAG:
+                count += struct.unpack_from(">i", self.records, position + 57)[0]
+        return count
+
+    def _batches(self) -> Iterator[int]:
+        """Where whole ones begin."""
+        position = 0
+        while position + 61 <= len(self.records):
+            (length,) = struct.unpack_from(">i", self.records, position + 8)
+            if position + 12 + length > len(self.records):
+                return
+            yield position
+            position += 12 + length
 
 
 @dataclass(frozen=True, slots=True)

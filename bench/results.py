@@ -37,12 +37,16 @@ _NOTES = """\
   this way differ by up to 30 % on a small shared machine: where a ratio is that near to its target,
   the verdict says "within noise". *spread* is how far the rounds of a broker lay apart; where that
   is more than 30 %, it is taken for the noise. A single round gets no verdict.
-- *CPU* is the broker's processor seconds for a million records (or requests). Memory is PSS.
+- *CPU* is the broker's processor seconds for a million records (requests, transactions).
+  Memory is PSS.
 - Each number is the median over the rounds; in a round the brokers take turns. Apache Kafka has its
   stock heap (1 GB) and settings; both brokers had the same load before, and get the same client
   settings. The broker that is not measured stays up, idle.
 - "Java consume" is Apache Kafka's consumer with the settings of ConsumerPerformance, by `assign()`
   in place of a group, for both brokers (`bench/java/AssignConsumer.java`).
+- Transactions: librdkafka speaks version 1 (AddPartitionsToTxn before the records), our raw
+  producers version 2 (KIP-890). "Until read" is from the begin of one until a reader of
+  committed records has all of them; one transaction at a time.
 - "CPU a produce" and "CPU a fetch": one request in flight in all. What is divided is the broker's
   CPU for a request among 1,000 partitions (or connections) by that among one. The fetch is one of
   an incremental session over all partitions, five of which have data.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Two equal brokers measured this way differ by this much on a small shared machine.
@@ -20,6 +21,18 @@ class Row:
     value_at_most: float | None = None
     """A limit on Ottla's value itself, besides the ratio."""
     noise: float = NOISE
+
+
+def _transaction_rows() -> Iterator[Row]:
+    for kind, name in (("rdkafka", "librdkafka"), ("raw", "10 raw producers")):
+        for count in (1, 10, 100):
+            title = f"{name}, {count} a transaction"
+            yield Row(f"txn_{kind}_{count}", title, "1/s", at_least=1.5)
+    for kind, name in (("rdkafka", "librdkafka"), ("raw", "raw producer")):
+        for count in (1, 10, 100):
+            for share in (50, 99):
+                title = f"{name}, {count} a transaction until read, p{share}"
+                yield Row(f"txn_{kind}_{count}_p{share}_us", title, "µs", at_most=1.0)
 
 
 ROWS = (
@@ -41,6 +54,7 @@ ROWS = (
     Row("group_kill_ms", "one killed: stable after its session ended", "ms", at_most=1.0),
     Row("commit_p50_us", "100 groups commit every 100 ms, p50", "µs", at_most=1.0),
     Row("commit_p99_us", "100 groups commit every 100 ms, p99", "µs", at_most=1.0),
+    *_transaction_rows(),
     Row("offsets_load_s", "start until 1,000,000 offsets are loaded", "s"),
     Row("loading_p99_us", "sync produce p99 while they load", "µs"),
     Row("loaded_p999_us", "sync produce p99.9 with them loaded", "µs"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench import process
@@ -52,6 +53,22 @@ def check_end_offset(broker: Broker, name: str, expected: int) -> None:
     found = futures[partition].result(_PATIENCE_S).offset
     if found != expected:
         raise BenchError(f"{name} ends at offset {found}, where {expected} was acknowledged")
+
+
+def check_committed_end(broker: Broker, name: str, partitions: int, expected: int) -> None:
+    """As above, by the last stable offsets of all partitions together. A transaction is
+    acknowledged a little before its markers are written."""
+    asked = {TopicPartition(name, each): OffsetSpec.latest() for each in range(partitions)}
+    admin = _admin(broker)
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        found = sum(each.result(_PATIENCE_S).offset for each in futures.values())
+        if found == expected:
+            return
+        if found > expected or time.monotonic() > deadline:
+            raise BenchError(f"{name} has {found} offsets, where {expected} were committed")
+        time.sleep(0.02)
 
 
 def _admin(broker: Broker) -> AdminClient:

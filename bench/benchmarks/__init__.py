@@ -12,6 +12,7 @@ from bench.benchmarks.scaling import Scaling
 from bench.benchmarks.small_requests import SmallRequests
 from bench.benchmarks.start import Start
 from bench.benchmarks.sync_latency import SyncLatency
+from bench.benchmarks.transactions import Transactions
 
 ALL: tuple[type[Benchmark], ...] = (
     Start,
@@ -22,6 +23,7 @@ ALL: tuple[type[Benchmark], ...] = (
     SyncLatency,
     GroupRebalance,
     GroupCommits,
+    Transactions,
     OffsetsLoad,
     ColdRead,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
