@@ -85,10 +85,10 @@ def make_broker(
         return process
 
     yield make
-    _stop_all(processes, request.config)
+    stop_all(processes, request.config)
 
 
-def _stop_all(processes: list[OttlaProcess], config: pytest.Config) -> None:
+def stop_all(processes: list[OttlaProcess], config: pytest.Config) -> None:
     """Their files are read at the end of the run."""
     errors: list[Exception] = []
     for process in processes:
@@ -119,7 +119,7 @@ def shared_broker(
     process = OttlaProcess(tmp_path_factory.mktemp("shared-broker"))
     process.start()
     yield process
-    _stop_all([process], request.config)
+    stop_all([process], request.config)
 
 
 @pytest.fixture(scope="session")
