@@ -17,6 +17,7 @@ TOOLS = {
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
@@ -50,16 +51,17 @@ def java_command(
     return ["java", *options, *logging, "-cp", f"{libs()}/*", class_name, *args]
 
 
+def quick_command(class_name: str, *args: str) -> list[str]:
+    """For a program that should start quickly rather than run fast."""
+    return java_command(class_name, *args, options=[f"-Xmx{_TOOL_HEAP_MB}M", *_QUICK_START])
+
+
 def tool_command(name: str, *args: str, heap_mb: int | None = None) -> list[str]:
     """The command for one of `TOOLS`. With `heap_mb` it gets that heap and the JVM's full
     compilers, for tools whose speed is measured; else it starts quickly."""
     if heap_mb is not None:
         return java_command(TOOLS[name], *args, options=[f"-Xmx{heap_mb}M"])
-    return _quick_command(TOOLS[name], *args)
-
-
-def _quick_command(class_name: str, *args: str) -> list[str]:
-    return java_command(class_name, *args, options=[f"-Xmx{_TOOL_HEAP_MB}M", *_QUICK_START])
+    return quick_command(TOOLS[name], *args)
 
 
 def run_tool(
@@ -67,13 +69,13 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Its stdout is the answer, its stderr has what the client logged. `ToolFailed` when it ends
     with another code than 0, unless `check` is off."""
-    return _run(_quick_command(TOOLS[name], *args), stdin, timeout_s, check)
+    return _run(quick_command(TOOLS[name], *args), stdin, timeout_s, check)
 
 
 def run_class(
     class_name: str, *args: str, stdin: str = "", timeout_s: float = 60, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    return _run(_quick_command(class_name, *args), stdin, timeout_s, check)
+    return _run(quick_command(class_name, *args), stdin, timeout_s, check)
 
 
 def _run(
