@@ -166,6 +166,8 @@ class OffsetCommits:
             return None
         member_id, instance_id = request.member_id, request.group_instance_id
         if isinstance(group, ConsumerGroup):
+            if request.generation_id == -1 and not member_id and instance_id is None:
+                return None  # It does not say for whom it acts.
             with _stale_as_illegal_generation():
                 return self._consumer.check_commit(
                     group, member_id, request.generation_id, instance_id, EPOCH_IN_COMMITS_SINCE

@@ -138,5 +138,6 @@ def _answer(
                 ],
             )
             for topic in asked
+            if topic.partitions
         ]
     )

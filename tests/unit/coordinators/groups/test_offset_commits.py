@@ -186,7 +186,9 @@ def test_members_of_a_consumer_group_are_fenced() -> None:
     commits = commits_of(coordinator)
     assert told(commits, member_id="a", generation_id=3) is ErrorCode.NONE
     assert told(commits, member_id="c", generation_id=3) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert told(commits) is ErrorCode.UNKNOWN_MEMBER_ID, "there are members: it must be one"
+    assert told(commits) is ErrorCode.NONE, "it does not say for whom it acts"
+    assert told(commits, generation_id=3) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert told(commits, group_instance_id="i") is ErrorCode.UNKNOWN_MEMBER_ID
     # Producers do not know STALE_MEMBER_EPOCH.
     assert told(commits, member_id="a", generation_id=4) is ErrorCode.ILLEGAL_GENERATION
 
