@@ -36,6 +36,9 @@ from ottla.storage.verification import Verification, VerificationGuard
 
 logger = logging.getLogger(__name__)
 
+# Of a NamedTuple its own constructor takes twice as long; every append of a producer makes one.
+_new_tuple = tuple.__new__
+
 PRODUCER_EPOCH_MAX = 0x7FFF
 EPOCH_BUMP_VERSION = 2
 """The transaction version since which a marker bears an epoch of its own."""
@@ -237,15 +240,9 @@ class ProducerState:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
         delta = header.last_offset_delta
         sequence = header.base_sequence
-        entry.add(
-            header.producer_epoch,
-            BatchMetadata(
-                (sequence + delta) % SEQUENCE_MODULUS if sequence >= 0 else NO_SEQUENCE,
-                base_offset + delta,
-                delta,
-                header.max_timestamp,
-            ),
-        )
+        last_sequence = (sequence + delta) % SEQUENCE_MODULUS if sequence >= 0 else NO_SEQUENCE
+        fields = (last_sequence, base_offset + delta, delta, header.max_timestamp)
+        entry.add(header.producer_epoch, _new_tuple(BatchMetadata, fields))
         if header.attributes & TRANSACTIONAL_FLAG:
             if entry.current_txn_first_offset is None:
                 entry.current_txn_first_offset = base_offset
