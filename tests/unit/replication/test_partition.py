@@ -6,12 +6,18 @@ from collections.abc import Callable
 import pytest
 
 from ottla.kernel.config.topic import TopicConfig
+from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
+from ottla.records.batch import is_crc_valid, parse_header
+from ottla.records.builder import ControlType
+from ottla.records.control import parse_end_txn_marker
 from ottla.replication.append_memory import AppendMemory
 from ottla.replication.partition import Partition
 from ottla.storage.pending_write import Appended
+from ottla.storage.verification import VerificationGuard
 from ottla.testing.disk import Fault
+from tests.support import partition_transactions as transactions
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 
@@ -330,5 +336,155 @@ def test_closing_tells_watchers_and_refuses_what_has_not_begun() -> None:
             await waiting
         assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert partition.log.log_end_offset == 1
+
+    with_broker(test)
+
+
+# Transactions
+
+
+def test_an_open_transaction_holds_back_readers_of_committed_records() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        append(partition, b"before")
+        await transactions.write(partition, 7, b"a", b"b")
+        append(partition, b"after")
+        assert (partition.last_stable_offset, partition.high_watermark) == (1, 4)
+        assert partition.read(0, 1000, is_committed_only=True, at_least_one=True) is not None
+        assert partition.read(1, 1000, is_committed_only=True, at_least_one=True) is None
+        assert partition.read(1, 1000, is_committed_only=False, at_least_one=True) is not None
+        appended = await transactions.end(partition, 7, is_commit=True)
+        assert appended == Appended(4, 4, -1, False)
+        assert (partition.last_stable_offset, partition.high_watermark) == (5, 5)
+
+    with_broker(test)
+
+
+def test_a_marker_is_the_batch_that_kafka_writes() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        await transactions.end(partition, 7, is_commit=False, epoch=3, coordinator_epoch=5)
+        piece = partition.read(0, 1000, is_committed_only=False, at_least_one=True)
+        assert isinstance(piece, FileSlice)
+        content = piece.read()
+        header = parse_header(content)
+        assert (header.is_control, header.is_transactional, header.base_sequence) == (
+            True,
+            True,
+            -1,
+        )
+        assert (header.producer_id, header.producer_epoch, header.partition_leader_epoch) == (
+            7,
+            3,
+            0,
+        )
+        assert (header.size_bytes, is_crc_valid(content)) == (78, True)
+        assert parse_end_txn_marker(content) == (ControlType.ABORT, 5)
+
+    with_broker(test)
+
+
+def test_a_marker_bears_the_time_of_the_broker_where_the_topic_does() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, message_timestamp_type="LogAppendTime")
+        appended = await transactions.end(partition, 7, is_commit=False)
+        assert appended.log_append_time_ms == partition._clock.now_ms()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    "config", [{"flush_messages": "1"}, {"compression_type": "zstd"}, {"max_message_bytes": "79"}]
+)
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_markers_wait_their_turn_behind_records(is_slow: bool, config: dict[str, str]) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, **config)
+        if is_slow:
+            become_slow(partition)
+        written = asyncio.ensure_future(transactions.write(partition, 7, b"v"))
+        await asyncio.sleep(0)
+        ended = asyncio.ensure_future(transactions.end(partition, 7, is_commit=False))
+        await asyncio.sleep(0)
+        late = asyncio.ensure_future(transactions.append(partition, 7, b"w", sequence=1))
+        assert ((await written).first_offset, (await ended).first_offset) == (0, 1)
+        with pytest.raises(KafkaError) as caught:
+            await late
+        assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+        assert partition.last_stable_offset == 2
+
+    with_broker(test)
+
+
+def test_a_marker_that_is_refused_when_its_turn_comes_is_not_written() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        newer = asyncio.ensure_future(
+            transactions.end(partition, 7, is_commit=True, coordinator_epoch=2)
+        )
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaError) as caught:
+            await transactions.end(partition, 7, is_commit=True, coordinator_epoch=1)
+        assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        assert (await newer).first_offset == 0
+        assert partition.high_watermark == 1
+
+    with_broker(test)
+
+
+def test_too_few_replicas_take_no_marker() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        partition.isr = ()
+        with pytest.raises(KafkaError) as caught:
+            await transactions.end(partition, 7, is_commit=True)
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_offsets_of_a_transaction_are_appended_without_a_sequence(is_slow: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, compression_type="gzip")
+        if is_slow:
+            become_slow(partition)
+
+        async def append_own(epoch: int, guard: VerificationGuard | None = None) -> Appended:
+            batch = make_batch(b"v", producer_id=7, producer_epoch=epoch, is_transactional=True)
+            appended = partition.append_own(batch, guard)
+            return appended if isinstance(appended, Appended) else await appended
+
+        for _ in range(2):
+            await append_own(epoch=2)
+        assert (partition.last_stable_offset, partition.high_watermark) == (0, 2)
+        guard = partition.begin_verification(7, 3, -1, supports_epoch_bump=False)
+        await transactions.end(partition, 7, is_commit=True, epoch=3)
+        assert partition.last_stable_offset == 3
+        for epoch, void, code in (
+            (2, None, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (3, guard, ErrorCode.INVALID_TXN_STATE),
+        ):
+            with pytest.raises(KafkaError) as caught:
+                await append_own(epoch, void)
+            assert caught.value.code is code
+
+    with_broker(test)
+
+
+def test_a_transaction_is_still_open_after_a_restart() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        await transactions.write(partition, 7, b"a")
+        await transactions.write(partition, 8, b"b")
+        await transactions.end(partition, 7, is_commit=False)
+        for how in (None, broker.machine.kill):
+            await broker.restart(how)
+            partition = broker.machine.broker.replicas.partition("t", 0)
+            assert (partition.last_stable_offset, partition.high_watermark) == (1, 3)
+            assert partition.has_open_transaction(8, 0)
+            assert not partition.has_open_transaction(8, 1)
+            assert not partition.has_open_transaction(7, 0)
 
     with_broker(test)

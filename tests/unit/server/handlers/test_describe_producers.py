@@ -8,6 +8,7 @@ from ottla.wire.messages.describe_producers import (
     PartitionResponse,
     TopicRequest,
 )
+from tests.support import partition_transactions as transactions
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 # Producers that have been silent for a day are forgotten at a restart.
@@ -59,5 +60,26 @@ def test_errors_are_told_by_partition() -> None:
         for answer in (unknown, missing):
             assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert answer.error_message
+
+    with_broker(test)
+
+
+def test_an_open_transaction_is_told_with_its_start() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        partition = broker.machine.broker.replicas.partition("t", 0)
+        await transactions.end(partition, 7, is_commit=True, epoch=2, coordinator_epoch=5)
+        await transactions.write(partition, 7, b"a", b"b", epoch=2)
+        for _ in range(2):
+            ((producer,),) = [each.active_producers for each in await describe(broker)]
+            assert (producer.producer_id, producer.producer_epoch) == (7, 2)
+            assert (producer.last_sequence, producer.last_timestamp) == (1, NOW_MS)
+            assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (5, 1)
+            await broker.restart(broker.machine.kill)
+        partition = broker.machine.broker.replicas.partition("t", 0)
+        await transactions.end(partition, 7, is_commit=True, epoch=3, coordinator_epoch=6)
+        ((producer,),) = [each.active_producers for each in await describe(broker)]
+        assert (producer.producer_epoch, producer.last_sequence) == (3, -1)
+        assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (6, -1)
 
     with_broker(test)

@@ -7,6 +7,7 @@ import pytest
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import iter_headers
+from ottla.replication.partition import Partition
 from ottla.storage.segment import ActiveSegment
 from ottla.testing.disk import Fault
 from ottla.wire.messages.delete_topics import (
@@ -15,12 +16,14 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 from ottla.wire.messages.fetch import (
+    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     PartitionData,
 )
+from tests.support import partition_transactions as transactions
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 BY_NAME = 12
@@ -34,6 +37,7 @@ def request(
     max_bytes: int = 0x7FFF_FFFF,
     session_id: int = 0,
     session_epoch: int = -1,
+    isolation_level: int = 0,
 ) -> FetchRequest:
     named = FetchTopic(topic=topic) if isinstance(topic, str) else FetchTopic(topic_id=topic)
     named.partitions = list(asked)
@@ -43,6 +47,7 @@ def request(
         max_bytes=max_bytes,
         session_id=session_id,
         session_epoch=session_epoch,
+        isolation_level=isolation_level,
         topics=[named] if asked else [],
     )
 
@@ -332,5 +337,114 @@ def test_a_cold_read_that_fails_is_an_error_of_the_storage() -> None:
         active._recent.clear()
         data = only(await broker.call(request("t", ask()), FetchResponse, BY_NAME))
         assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    with_broker(test)
+
+
+# Transactions
+
+UNCOMMITTED, COMMITTED = 0, 1
+
+
+async def with_transactions(broker: SimulatedBroker) -> Partition:
+    """0 aborted by 7, 1 open by 8, 2 plain, 3 the marker of 7."""
+    await broker.create_topic("t")
+    partition = broker.machine.broker.replicas.partition("t", 0)
+    await transactions.write(partition, 7, b"aborted")
+    await transactions.write(partition, 8, b"open")
+    await broker.produce("t", b"plain")
+    await transactions.end(partition, 7, is_commit=False)
+    return partition
+
+
+def test_readers_of_committed_records_see_up_to_the_last_stable_offset() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await with_transactions(broker)
+
+        async def fetch(isolation_level: int, offset: int = 0) -> PartitionData:
+            asked = request("t", ask(offset), isolation_level=isolation_level)
+            return only(await broker.call(asked, FetchResponse, BY_NAME))
+
+        data = await fetch(COMMITTED)
+        assert (data.high_watermark, data.last_stable_offset) == (4, 1)
+        assert base_offsets(data) == [0]
+        assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
+        data = await fetch(UNCOMMITTED)
+        assert (data.high_watermark, data.last_stable_offset) == (4, 1)
+        assert base_offsets(data) == [0, 1, 2, 3]
+        assert data.aborted_transactions is None
+        data = await fetch(COMMITTED, offset=1)
+        assert (base_offsets(data), data.aborted_transactions) == ([], [])
+        await transactions.end(partition, 8, is_commit=True)
+        data = await fetch(COMMITTED, offset=1)
+        assert base_offsets(data) == [1, 2, 3, 4]
+        assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
+        data = await fetch(COMMITTED, offset=4)
+        assert (base_offsets(data), data.aborted_transactions) == ([4], [])
+
+    with_broker(test)
+
+
+def test_a_reader_of_committed_records_wakes_up_with_the_marker() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await with_transactions(broker)
+        asked = request("t", ask(1), isolation_level=COMMITTED, max_wait_ms=10_000)
+        other = await broker.connect()
+        began = broker.loop.time()
+        fetching = asyncio.ensure_future(other.call(asked, FetchResponse, BY_NAME))
+        await asyncio.sleep(1)
+        await transactions.write(partition, 8, b"hidden" * 100, sequence=1)
+        await asyncio.sleep(1)
+        assert not fetching.done()
+        await transactions.end(partition, 8, is_commit=True)
+        assert base_offsets(only(await fetching)) == [1, 2, 3, 4, 5]
+        assert broker.loop.time() - began < 3
+
+    with_broker(test)
+
+
+def test_it_sleeps_on_until_there_is_enough() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await with_transactions(broker)
+        asked = request("t", ask(1), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=1000)
+        other = await broker.connect()
+        fetching = asyncio.ensure_future(other.call(asked, FetchResponse, BY_NAME))
+        await asyncio.sleep(1)
+        await transactions.end(partition, 8, is_commit=True)
+        await asyncio.sleep(1)
+        assert not fetching.done()
+        await broker.produce("t", b"x" * 1000)
+        assert base_offsets(only(await fetching)) == [1, 2, 3, 4, 5]
+
+    with_broker(test)
+
+
+def test_a_session_may_change_what_it_wants_to_see() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        partition = broker.machine.broker.replicas.partition("t", 0)
+        await transactions.write(partition, 8, b"open")
+        first = await broker.call(
+            request(topic_id, ask(), session_epoch=0, isolation_level=COMMITTED), FetchResponse
+        )
+        assert base_offsets(only(first)) == []
+        second = await broker.call(
+            request(topic_id, session_id=first.session_id, session_epoch=1), FetchResponse
+        )
+        assert base_offsets(only(second)) == [0]
+
+    with_broker(test)
+
+
+def test_a_cold_transaction_index_is_read_off_the_loop() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await with_transactions(broker)
+        await transactions.end(partition, 8, is_commit=True)
+        partition.log.roll()
+        await asyncio.sleep(1)
+        broker.machine.disk.evict(f"{partition.log.path}/00000000000000000000.txnindex")
+        asked = request("t", ask(), isolation_level=COMMITTED, max_wait_ms=1000)
+        data = only(await broker.call(asked, FetchResponse, BY_NAME))
+        assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
 
     with_broker(test)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.testing.loop import EPOCH_MS
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -16,6 +17,7 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from tests.support import partition_transactions as transactions
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 OLDEST, NEWEST = 1, 11
@@ -30,6 +32,7 @@ async def find(
     topic: str = "t",
     partition: int = 0,
     current_leader_epoch: int = -1,
+    isolation_level: int = 0,
 ) -> ListOffsetsPartitionResponse:
     asked = ListOffsetsPartition(
         partition_index=partition,
@@ -37,7 +40,9 @@ async def find(
         timestamp=timestamp,
     )
     request = ListOffsetsRequest(
-        replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])]
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[ListOffsetsTopic(name=topic, partitions=[asked])],
     )
     response = await broker.call(request, ListOffsetsResponse, version)
     return response.topics[0].partitions[0]
@@ -145,5 +150,26 @@ def test_a_partition_that_is_asked_for_twice_is_refused_once() -> None:
         response = await broker.call(request, ListOffsetsResponse)
         codes = [(one.partition_index, one.error_code) for one in response.topics[0].partitions]
         assert codes == [(0, ErrorCode.INVALID_REQUEST), (1, ErrorCode.NONE)]
+
+    with_broker(test)
+
+
+def test_readers_of_committed_records_end_at_the_last_stable_offset() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        partition = broker.machine.broker.replicas.partition("t", 0)
+        await broker.produce("t", b"old", timestamp=EPOCH_MS - 5)
+        await transactions.write(partition, 7, b"open")
+
+        async def offsets(isolation_level: int) -> list[int]:
+            return [
+                (await find(broker, timestamp, isolation_level=isolation_level)).offset
+                for timestamp in (LATEST, EARLIEST, EPOCH_MS - 5, EPOCH_MS, MAX_TIMESTAMP)
+            ]
+
+        assert await offsets(0) == [2, 0, 0, 1, 1]
+        assert await offsets(1) == [1, 0, 0, -1, -1]
+        await transactions.end(partition, 7, is_commit=False)
+        assert (await offsets(1))[:4] == [3, 0, 0, 1]
 
     with_broker(test)
