@@ -16,6 +16,7 @@ answer wanted. Everything else goes the general way, through `codec`.
 
 from __future__ import annotations
 
+import functools
 import struct
 
 from ottla.kernel.ids import TopicId
@@ -79,8 +80,7 @@ class ProduceHead:
         assert isinstance(frame, bytes)
         self._before, self._after = frame[8:].split(_OFFSETS.pack(*_MARKS))
         self._size = len(frame) - 4
-        form = f">ii{len(self._before)}sqqq{len(self._after)}s"
-        self._pack = struct.Struct(form).pack
+        self._pack = _reply_struct(len(self._before), len(self._after)).pack
 
     def reply(
         self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
@@ -95,6 +95,13 @@ class ProduceHead:
             log_start_offset,
             self._after,
         )
+
+
+@functools.cache
+def _reply_struct(before_bytes: int, after_bytes: int) -> struct.Struct:
+    """One for all partitions of a topic: with a thousand of them that stays in the processor's
+    cache. There are no more than lengths of names."""
+    return struct.Struct(f">ii{before_bytes}sqqq{after_bytes}s")
 
 
 def _answer(name: str, topic_id: TopicId, index: int) -> TopicProduceResponse:
