@@ -134,6 +134,9 @@ class TransactionLog:
         while self.prepared:
             self.complete(self.prepared[0])
 
+    def finish_later(self, transaction: Transaction) -> None:
+        self.finish(transaction)
+
     def complete(self, transaction: Transaction) -> None:
         self.write(self.shard.complete(transaction.transactional_id, transaction.producer))
         self.prepared.remove(transaction)

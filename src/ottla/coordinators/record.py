@@ -24,12 +24,26 @@ class CoordinatorRecord(NamedTuple):
     value_version: int = 0
 
 
+class EncodedRecord(NamedTuple):
+    """One that its operation has made into bytes itself, and whose effect it brings about itself,
+    in `Result.on_written`: it has in its hand what decoding the bytes would give. For transactions,
+    whose every step is a record. Loaded from the log it is replayed like all others."""
+
+    key: bytes
+    value: bytes
+
+
+AnyRecord = CoordinatorRecord | EncodedRecord
+
+
 class RecordType(NamedTuple):
     key: type[Message]
     value: type[Message]
 
 
-def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+def encode_record(record: AnyRecord) -> tuple[bytes, bytes | None]:
+    if isinstance(record, EncodedRecord):
+        return record
     key = _encode(record.key, record.key.API_KEY, 0)
     if record.value is None:
         return key, None

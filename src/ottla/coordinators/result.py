@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
-from ottla.coordinators.record import CoordinatorRecord
+from ottla.coordinators.record import AnyRecord
 from ottla.kernel.errors import KafkaError
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Result(Generic[T]):
     def __init__(
         self,
         response: T | Deferred[T],
-        records: Sequence[CoordinatorRecord] = (),
+        records: Sequence[AnyRecord] = (),
         *,
         on_written: Callable[[], None] | None = None,
         on_failed: Callable[[KafkaError], None] | None = None,
@@ -62,8 +62,8 @@ class Result(Generic[T]):
         self.records = records
         self.on_written = on_written
         """Called when the records are in the log and replayed, before the response is given and
-        before the next operation; at once when there are none to write. For what may begin only
-        now: it must not be begun on behalf of a record that a crash could take back."""
+        before any operation that waits; at once when there are none to write. For what may begin
+        only now: it must not be begun on behalf of a record that a crash could take back."""
         self.on_failed = on_failed
         """Called when the records could not be written, to take back what the handler changed in
         the state that is not replayed; then the error is the answer, unless the response is

@@ -13,13 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.coordinators.record import (
+    AnyRecord,
     CoordinatorRecord,
+    EncodedRecord,
     RecordType,
     decode_record,
     encode_record,
 )
 from ottla.coordinators.result import Deferred, Result
 from ottla.kernel.clock import Clock, Timer
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers
@@ -95,7 +98,7 @@ class Shard(Generic[S]):
         self._clock = clock
         self._timers = ShardTimers(self, clock)
         self._state = make_state(self._timers)
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_appending = False
         self._is_loaded = False
         self._is_closed = False
@@ -177,8 +180,10 @@ class Shard(Generic[S]):
         self._is_closed = True
         self._timers.cancel_all()
         self._state.unloaded()
-        while self._waiting:
-            self._waiting.popleft()()
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
+        self._waiting.clear()
 
     # -- serving ----------------------------------------------------------------------------
 
@@ -202,19 +207,38 @@ class Shard(Generic[S]):
         """Runs an operation in its turn; returns its response when its records are committed.
         Within a transaction they wait for its end."""
         while self._is_appending and not self._is_closed:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(lambda turn=turn: turn.done() or turn.set_result(None))  # type: ignore[misc]
-            await turn
+            await self._turn()
         self._check_serving()
         result = operation(self._state)
         if result.records:
-            await self._commit(result, within)
+            committed = begin(self._commit(result, within))
+            if isinstance(committed, asyncio.Task):
+                # Whoever asked for it may go, as a client does whose connection is lost: what is in
+                # the log must still be replayed.
+                await asyncio.shield(committed)
         elif result.on_written is not None:
             result.on_written()
         response = result.response
         if isinstance(response, Deferred):
             return await _resolved(response)
         return response
+
+    async def _turn(self) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and not self._is_appending:
+                self._give_turn()  # It was given to one who is gone.
+            raise
+
+    def _give_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     async def _commit(self, result: Result[Any], within: Transaction | None) -> None:
         self._is_appending = True
@@ -233,18 +257,22 @@ class Shard(Generic[S]):
             raise failure from error
         else:
             for offset, record in zip(offsets, result.records, strict=True):
-                self._state.replay(offset, record, producer_id)
-            if result.on_written is not None:
-                result.on_written()
+                if record.__class__ is not EncodedRecord:
+                    self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
         finally:
             self._is_appending = False
-            if self._waiting:
-                self._waiting.popleft()()
+            self._give_turn()
+        if result.on_written is not None:
+            # Whoever waits for its turn comes after this: what begins now may write at once.
+            result.on_written()
 
-    async def _append(self, records: Sequence[CoordinatorRecord]) -> Sequence[int]:
+    async def _append(self, records: Sequence[AnyRecord]) -> Sequence[int]:
         """In one batch if that is not too large. Returns the offset of each record: a marker may
         come between two batches."""
         now_ms = self._clock.now_ms()
+        if len(records) == 1:
+            only = Record(0, now_ms, *encode_record(records[0]))
+            return await self._append_batch(build_batch((only,)), 1)
         limit_bytes = self.partition.log.config.max_message_bytes // 2
         offsets: list[int] = []
         batch: list[Record] = []
@@ -261,7 +289,7 @@ class Shard(Generic[S]):
         return offsets
 
     async def _append_within(
-        self, within: Transaction, records: Sequence[CoordinatorRecord]
+        self, within: Transaction, records: Sequence[AnyRecord]
     ) -> Sequence[int]:
         """In one batch or not at all. It has no sequence number: one who repeats the request
         means the same offsets."""

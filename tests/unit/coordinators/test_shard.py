@@ -6,9 +6,15 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.coordinators.record import CoordinatorRecord, RecordType
+from ottla.coordinators.record import (
+    CoordinatorRecord,
+    EncodedRecord,
+    RecordType,
+    encode_record,
+)
 from ottla.coordinators.result import Deferred, Result
 from ottla.coordinators.shard import Shard, ShardTimers, Transaction
+from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers, parse_header
@@ -330,6 +336,78 @@ def test_writes_keep_their_order_while_the_disk_is_slow() -> None:
         shard.partition.log.folder.wrote(1.0)
         writes = [asyncio.create_task(shard.write(lambda s: s.add("a"))) for _ in range(5)]
         assert await asyncio.gather(*writes) == [1, 2, 3, 4, 5]
+
+    with_broker(test)
+
+
+def test_what_is_written_is_replayed_though_its_client_has_gone() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        write = asyncio.create_task(shard.write(lambda s: s.add("a")))
+        await asyncio.sleep(0)
+        write.cancel()
+        assert await shard.write(lambda s: s.add("a")) == 2
+        assert (await open_shard(broker)).read(lambda s: s.counts) == {"a": 2}
+
+    with_broker(test)
+
+
+def test_the_turn_of_one_who_has_gone_goes_to_the_next() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        writes: list[asyncio.Task[int]] = []
+
+        def cancel_third() -> None:
+            """It has its turn by then, and has not taken it yet."""
+            writes[2].cancel()
+
+        def add(state: Counters) -> Result[int]:
+            result = state.add("a")
+            return Result(result.response, result.records, on_written=cancel_third)
+
+        writes.append(asyncio.create_task(shard.write(add)))
+        for _ in range(3):
+            writes.append(asyncio.create_task(shard.write(lambda s: s.add("a"))))
+        await asyncio.sleep(0)
+        writes[1].cancel()
+        assert await writes[0] == 1
+        assert await writes[3] == 2
+        assert writes[2].cancelled()
+
+    with_broker(test)
+
+
+def test_what_begins_when_it_is_written_may_write_at_once() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        begun: list[object] = []
+
+        def add(state: Counters) -> Result[int]:
+            result = state.add("a")
+            return Result(
+                result.response,
+                result.records,
+                on_written=lambda: begun.append(begin(shard.write(lambda s: s.add("b")))),
+            )
+
+        await shard.write(add)
+        assert isinstance(begun[0], Done)
+        assert shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
+
+    with_broker(test)
+
+
+def test_what_an_operation_has_encoded_itself_is_replayed_only_when_loaded() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        record = CoordinatorRecord(CountKey(name="a"), CountValue(count=5))
+        key, value = encode_record(record)
+        assert value is not None
+        await shard.write(lambda _: Result(None, [EncodedRecord(key, value)]))
+        assert shard.read(lambda s: s.counts) == {}
+        assert (await open_shard(broker)).read(lambda s: s.counts) == {"a": 5}
 
     with_broker(test)
 

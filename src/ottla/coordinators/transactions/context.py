@@ -16,7 +16,13 @@ class Followups(Protocol):
     """What begins when a record is in the log, and goes on without the shard."""
 
     def finish(self, transaction: Transaction) -> None:
-        """It is prepared: its markers are to be written, then `complete` is to be called."""
+        """It is prepared: its markers are to be written, then `complete` is to be called. As far as
+        nothing has to be waited for this is done now: then the next transaction of the producer,
+        which may be on its way, never finds this one unfinished."""
+        ...
+
+    def finish_later(self, transaction: Transaction) -> None:
+        """As one of many: others have their turn in between."""
         ...
 
     def abort_timed_out(self, transactional_ids: Iterable[str]) -> None: ...

@@ -23,6 +23,7 @@ from ottla.coordinators.transactions.state import (
 from ottla.coordinators.transactions.transaction import NO_TIMEOUT_MS, Transaction
 from ottla.kernel.clock import Clock
 from ottla.kernel.config.broker import BrokerConfig
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -216,6 +217,11 @@ class TransactionCoordinator(Runtime[TransactionShard]):
     # -- what follows a record --------------------------------------------------------------
 
     def finish(self, transaction: Transaction) -> None:
+        begun = begin(self._finish(transaction))
+        if isinstance(begun, asyncio.Task):
+            self._keep(transaction.transactional_id, begun)
+
+    def finish_later(self, transaction: Transaction) -> None:
         self._follow_up(transaction.transactional_id, self._finish(transaction))
 
     async def _finish(self, transaction: Transaction) -> None:
@@ -265,8 +271,10 @@ class TransactionCoordinator(Runtime[TransactionShard]):
             logger.info("%r cannot be aborted yet: %s", transactional_id, error)
 
     def _follow_up(self, transactional_id: str, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(transactional_id, asyncio.get_running_loop().create_task(work))
+
+    def _keep(self, transactional_id: str, task: asyncio.Task[None]) -> None:
         running = self._followups.setdefault(self.partition_of(transactional_id), set())
-        task = asyncio.get_running_loop().create_task(work)
         running.add(task)
         task.add_done_callback(running.discard)
 

@@ -203,14 +203,13 @@ class TransactionShard:
 
     def _written(self, changed: Transaction, response: T) -> Result[T]:
         def on_written() -> None:
-            # Replayed it was; but the record lacks the last epoch.
-            self._transactions[changed.transactional_id] = changed
+            self._take(changed)
             if changed.state.is_prepared:
                 self._context.followups.finish(changed)
             elif changed.state is TransactionState.ONGOING:
                 self._watch_timeouts()
 
-        return Result(response, [changed.to_record()], on_written=on_written)
+        return Result(response, (changed.to_record(),), on_written=on_written)
 
     def _find(self, transactional_id: str) -> Transaction:
         current = self._transactions.get(transactional_id)
@@ -351,6 +350,11 @@ class TransactionShard:
         except ValueError as error:
             logger.error("the record at %d is passed over: %s", offset, error)
             return
+        self._take(transaction)
+
+    def _take(self, transaction: Transaction) -> None:
+        """It is in the log."""
+        transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
             self._ongoing.add(transactional_id)
@@ -366,7 +370,7 @@ class TransactionShard:
     def loaded(self) -> None:
         for transaction in self._transactions.values():
             if transaction.state.is_prepared:
-                self._context.followups.finish(transaction)
+                self._context.followups.finish_later(transaction)
         if self._ongoing:
             self._watch_timeouts()
         self._schedule_expiry()
@@ -409,8 +413,12 @@ def _next_epochs(current: Transaction, expected: ProducerIdAndEpoch | None) -> t
 
 def _is_retried_end(current: Transaction, producer: ProducerIdAndEpoch) -> bool:
     """With transactions version 2 an end raises the epoch: by that a retry is told from the end of
-    the next transaction."""
+    the next transaction. But it must have been such an end. Kafka 4.3 does not look: there a fenced
+    producer of version 2 is told of success, and gets the epoch of its successor, if that is a
+    client of an older version and has ended a transaction."""
     if current.state not in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        return False
+    if current.transaction_version < BUMPING_VERSION:
         return False
     producer_id, epoch = producer
     if current.producer_id == producer_id:

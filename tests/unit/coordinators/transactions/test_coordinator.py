@@ -271,6 +271,19 @@ def test_an_end_is_answered_when_it_is_decided_and_complete_when_all_markers_are
     coordinated(test)
 
 
+def test_where_nothing_is_waited_for_an_end_is_complete_when_it_is_answered() -> None:
+    """Else the next transaction of a quick client met the one before, and was told to wait."""
+
+    async def test(one: Coordinated) -> None:
+        producer = await one.begin()
+        for _ in range(3):
+            await one.add(producer)
+            producer = await one.end(producer)
+            assert one.state == "CompleteCommit"
+
+    coordinated(test)
+
+
 def test_what_has_no_partitions_needs_no_markers() -> None:
     async def test(one: Coordinated) -> None:
         producer = await one.begin()
