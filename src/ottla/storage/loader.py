@@ -175,6 +175,7 @@ class LogLoader:
         recovered = recover_segment(
             segment, self._config, self._leader_epochs, producer_state, self._now_ms
         ).segment
+        self._sync(recovered)
         segment.size_bytes = recovered.size_bytes
         segment.aborted_bytes = len(recovered.transaction_index.entries)
 
@@ -208,6 +209,9 @@ class LogLoader:
                 self._drop(unflushed)
                 unflushed = []
             if not unflushed:
+                if recovered.is_changed and segment.base_offset < self._recovery_point:
+                    # It may be rolled at its recovery point. After that nobody looks into it.
+                    self._sync(recovered.segment)
                 return recovered.segment, recovered.next_offset
             self._sync(recovered.segment)
             self._take_snapshot(snapshots, unflushed[0].base_offset)

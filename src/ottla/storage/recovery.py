@@ -42,6 +42,8 @@ class Recovered(NamedTuple):
     cut_bytes: int
     has_gaps: bool
     """Offsets are missing inside: it has been compacted."""
+    is_changed: bool
+    """Its files were not what they are now. That is not on the disk yet."""
 
 
 def tidy_folder(disk: Disk, path: str) -> list[str]:
@@ -139,15 +141,37 @@ def recover_segment(
             recovered.size_bytes,
         )
         file.truncate(recovered.size_bytes)
-    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-        disk.open(segment.path(suffix), create=True).truncate(0)
-    if producer_state is not None:
-        disk.remove(segment.path(TXN_INDEX_SUFFIX))
-    else:
+    if producer_state is None:
         recovered.transaction_index = read_transaction_index(segment)
-    recovered.finish_indexes()
+    is_changed = _replace_indexes(recovered) or cut_bytes > 0
     recovered.is_index_synced = False
-    return Recovered(recovered, next_offset, cut_bytes, has_gaps)
+    return Recovered(recovered, next_offset, cut_bytes, has_gaps, is_changed)
+
+
+def _replace_indexes(recovered: ActiveSegment) -> bool:
+    """False when the files hold what was built anew, as they do if nothing was appended since
+    they were synced."""
+    disk = recovered.folder.disk
+    is_changed = False
+    recovered.finish_time_index()
+    for index, suffix in (
+        (recovered.offset_index, OFFSET_INDEX_SUFFIX),
+        (recovered.time_index, TIME_INDEX_SUFFIX),
+        (recovered.transaction_index, TXN_INDEX_SUFFIX),
+    ):
+        path = recovered.path(suffix)
+        is_there = disk.exists(path)
+        if is_there and disk.read_file(path) == index.entries:
+            index.written_bytes = len(index.entries)
+        elif suffix == TXN_INDEX_SUFFIX:
+            index.written_bytes = 0
+            is_changed |= is_there or bool(index.entries)
+            disk.remove(path)
+        else:
+            is_changed = True
+            disk.open(path, create=True).truncate(0)
+    recovered.write_indexes()
+    return is_changed
 
 
 def _has_gap(header: BatchHeader, expected_offset: int) -> bool:

@@ -319,12 +319,16 @@ class ActiveSegment(Segment):
         self.write_transaction_index()
 
     def finish_indexes(self) -> None:
-        """Before the segment is closed: its largest timestamp becomes the last entry."""
+        """Before the segment is closed."""
+        self.finish_time_index()
+        self.write_indexes()
+
+    def finish_time_index(self) -> None:
+        """The largest timestamp becomes the last entry."""
         if self.largest_timestamp >= 0:
             self.time_index.maybe_append(
                 self.largest_timestamp, self.largest_offset - self.base_offset
             )
-        self.write_indexes()
 
     def sealed(self) -> Segment:
         """The same segment, closed."""

@@ -84,6 +84,32 @@ def test_a_torn_tail_is_cut_off(tail: bytes) -> None:
     assert offsets_in(machine.log()) == list(range(24))
 
 
+def test_a_tail_that_was_cut_off_does_not_come_back() -> None:
+    machine = _rolled(clean=False)
+    path = "/data/t-0/00000000000000000018.log"
+    size_bytes = machine.disk.size(path)
+    tail = machine.disk.open(path)
+    tail.write_at(size_bytes, [b"torn"])
+    tail.sync()
+    machine.disk.replace_file("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 24\n")
+    machine.start()
+    machine.disk.crash(keep_unsynced=False)
+    assert machine.disk.size(path) == size_bytes
+
+
+def test_an_index_that_was_built_anew_below_the_recovery_point_is_on_the_disk() -> None:
+    """Were the segment rolled and the broker killed now, the index would be believed."""
+    machine = _with_transactions(clean=False)
+    machine.disk.replace_file("/data/recovery-point-offset-checkpoint", b"0\n1\nt 0 9\n")
+    path = "/data/t-0/00000000000000000006.txnindex"
+    expected = machine.disk.read_file(path)
+    machine.disk.open(path).truncate(0)
+    machine.disk.open(path).sync()
+    machine.start()
+    machine.disk.crash(keep_unsynced=False)
+    assert machine.disk.read_file(path) == expected
+
+
 def test_a_flipped_bit_ends_the_log_there() -> None:
     machine = _rolled(clean=False)
     machine.disk.remove("/data/recovery-point-offset-checkpoint")
