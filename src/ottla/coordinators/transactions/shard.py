@@ -19,13 +19,13 @@ from ottla.coordinators.transactions.records import (
     RECORD_TYPES,
     TransactionLogKey,
     TransactionLogValue,
+    by_topic,
 )
 from ottla.coordinators.transactions.state import STATES_BY_TEXT, TransactionState
 from ottla.coordinators.transactions.transaction import (
     BUMPING_VERSION,
     EPOCH_MAX,
     Transaction,
-    by_topic,
     is_exhausted,
     new_transaction,
     tombstone,

@@ -12,13 +12,14 @@ when a producer has the last but one, its next step gives it another producer id
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from ottla.coordinators.record import CoordinatorRecord
+from ottla.coordinators.record import CoordinatorRecord, EncodedRecord
 from ottla.coordinators.transactions.records import (
-    PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
+    encode_key,
+    encode_value,
 )
 from ottla.coordinators.transactions.state import ALLOWED_PREVIOUS, TransactionState
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition
@@ -34,12 +35,9 @@ NO_TIMEOUT_MS = 2**31 - 1
 
 NO_TIMESTAMP = -1
 _NONE = ProducerId(NO_PRODUCER_ID)
-_VALUE_VERSION = 1
-"""What Kafka writes where `transaction.version` is 1 or above."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(NamedTuple):
     """Owned by the shard of its transactional id, until that expires. Each step makes a new one,
     which becomes the shard's when its record is in the log."""
 
@@ -48,9 +46,9 @@ class Transaction:
     producer_epoch: int
     timeout_ms: int
     state: TransactionState
+    last_update_timestamp_ms: int
     partitions: frozenset[TopicPartition] = frozenset()
     start_timestamp_ms: int = NO_TIMESTAMP
-    last_update_timestamp_ms: int
     previous_producer_id: ProducerId = _NONE
     """Before the last step: by it a retry is known whose first try changed the producer id."""
     next_producer_id: ProducerId = _NONE
@@ -173,8 +171,7 @@ class Transaction:
         assert self.state in ALLOWED_PREVIOUS[state], (
             f"{self.transactional_id}: {state.text} cannot follow {self.state.text}"
         )
-        return replace(
-            self,
+        return self._replace(
             state=state,
             last_update_timestamp_ms=now_ms,
             previous_producer_id=self.producer_id,
@@ -183,26 +180,21 @@ class Transaction:
 
     # -- in the log -------------------------------------------------------------------------
 
-    def to_record(self) -> CoordinatorRecord:
-        value = TransactionLogValue(
+    def to_record(self) -> EncodedRecord:
+        is_empty = self.state is TransactionState.EMPTY
+        value = encode_value(
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
             next_producer_id=self.next_producer_id,
             producer_epoch=self.producer_epoch,
-            transaction_timeout_ms=self.timeout_ms,
-            transaction_status=self.state,
-            transaction_partitions=None
-            if self.state is TransactionState.EMPTY
-            else [
-                PartitionsSchema(topic=topic, partition_ids=numbers)
-                for topic, numbers in by_topic(self.partitions).items()
-            ],
-            transaction_last_update_timestamp_ms=self.last_update_timestamp_ms,
-            transaction_start_timestamp_ms=self.start_timestamp_ms,
+            timeout_ms=self.timeout_ms,
+            status=self.state,
+            partitions=None if is_empty else self.partitions,
+            last_update_timestamp_ms=self.last_update_timestamp_ms,
+            start_timestamp_ms=self.start_timestamp_ms,
             client_transaction_version=self.transaction_version,
         )
-        key = TransactionLogKey(transactional_id=self.transactional_id)
-        return CoordinatorRecord(key, value, _VALUE_VERSION)
+        return EncodedRecord(encode_key(self.transactional_id), value)
 
     @classmethod
     def from_record(cls, transactional_id: str, value: TransactionLogValue) -> Transaction:
@@ -246,11 +238,3 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
 
 def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= EPOCH_MAX - 1
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """In order, so that the same partitions make the same bytes."""
-    topics: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        topics.setdefault(topic, []).append(number)
-    return topics

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from ottla.coordinators.transactions.records import TransactionLogKey, TransactionLogValue
+from ottla.coordinators.record import decode_record, encode_record
+from ottla.coordinators.transactions.records import (
+    RECORD_TYPES,
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 from ottla.coordinators.transactions.state import TransactionState
 from ottla.coordinators.transactions.transaction import (
     EPOCH_MAX,
     NO_TIMEOUT_MS,
     Transaction,
-    by_topic,
     is_exhausted,
     new_transaction,
     tombstone,
@@ -53,7 +56,7 @@ def test_the_greatest_epoch_is_for_markers_only() -> None:
     assert done.next_producer_id == NO_ID
     assert done.last_producer_epoch == EPOCH_MAX - 1
     # Something that should not be; an abort is still a way out.
-    broken = replace(last, producer_epoch=EPOCH_MAX).prepared(False, 2, ProducerId(8), 30)
+    broken = last._replace(producer_epoch=EPOCH_MAX).prepared(False, 2, ProducerId(8), 30)
     assert broken.producer_epoch == EPOCH_MAX
 
 
@@ -67,12 +70,12 @@ def test_it_times_out_after_its_time_out() -> None:
     assert not transaction.is_timed_out(120)
     assert transaction.is_timed_out(121)
     assert not transaction.prepared(True, 2, NO_ID, 30).is_timed_out(1000)
-    assert not replace(transaction, timeout_ms=NO_TIMEOUT_MS).is_timed_out(2**40)
+    assert not transaction._replace(timeout_ms=NO_TIMEOUT_MS).is_timed_out(2**40)
 
 
 def test_a_step_that_is_not_in_the_table_is_a_broken_invariant() -> None:
     with pytest.raises(AssertionError, match="CompleteCommit cannot follow Ongoing"):
-        replace(ongoing(), state=TransactionState.ONGOING)._step(
+        ongoing()._replace(state=TransactionState.ONGOING)._step(
             TransactionState.COMPLETE_COMMIT, 30
         )
 
@@ -89,21 +92,29 @@ def test_a_step_that_is_not_in_the_table_is_a_broken_invariant() -> None:
     ],
 )
 def test_the_log_keeps_all_but_the_last_epoch(transaction: Transaction) -> None:
-    record = transaction.to_record()
+    written = transaction.to_record()
+    record = decode_record(RECORD_TYPES, *written)
+    assert record is not None
     assert record.key == TransactionLogKey(transactional_id="tx")
     assert record.value_version == 1
     assert isinstance(record.value, TransactionLogValue)
     loaded = Transaction.from_record("tx", record.value)
-    assert loaded == replace(transaction, last_producer_epoch=-1)
+    assert loaded == transaction._replace(last_producer_epoch=-1)
+    # Made by hand: it must be what the schema makes of it.
+    assert encode_record(record) == written
 
 
 def test_partitions_are_null_only_before_the_first_transaction() -> None:
-    begun = new_transaction("tx", PRODUCER_ID, 100, 10).with_epoch(0, -1, 100, 10).to_record()
-    assert isinstance(begun.value, TransactionLogValue)
-    assert begun.value.transaction_partitions is None
-    done = ongoing().prepared(True, 2, NO_ID, 30).completed(40).to_record()
-    assert isinstance(done.value, TransactionLogValue)
-    assert done.value.transaction_partitions == []
+    begun = new_transaction("tx", PRODUCER_ID, 100, 10).with_epoch(0, -1, 100, 10)
+    assert partitions_in_log(begun) is None
+    assert partitions_in_log(ongoing().prepared(True, 2, NO_ID, 30).completed(40)) == []
+
+
+def partitions_in_log(transaction: Transaction) -> list[PartitionsSchema] | None:
+    record = decode_record(RECORD_TYPES, *transaction.to_record())
+    assert record is not None
+    assert isinstance(record.value, TransactionLogValue)
+    return record.value.transaction_partitions
 
 
 @pytest.mark.parametrize("status", [6, 7, 99])
@@ -114,7 +125,3 @@ def test_a_state_that_nobody_writes_is_not_loaded(status: int) -> None:
 
 def test_a_tombstone_has_no_value() -> None:
     assert tombstone("tx") == (TransactionLogKey(transactional_id="tx"), None, 0)
-
-
-def test_partitions_are_sorted_by_topic() -> None:
-    assert by_topic([P1, P0]) == {"t": [0, 1]}
