@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 
 def string_hash(text: str) -> int:
@@ -14,7 +15,9 @@ def string_hash(text: str) -> int:
     return value - 0x1_0000_0000 if value & 0x8000_0000 else value
 
 
+@lru_cache(maxsize=512)
 def abs_hash(text: str) -> int:
-    """Kafka's `Utils.abs(hashCode())`: the one hash that has no positive twin becomes 0."""
+    """Kafka's `Utils.abs(hashCode())`: the one hash that has no positive twin becomes 0. It is
+    asked for with every request of a group or a transactional id, of which few are at work."""
     value = string_hash(text)
     return 0 if value == -0x8000_0000 else abs(value)

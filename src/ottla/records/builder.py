@@ -63,11 +63,12 @@ def build_batch(
         base_offset = records[0].offset
     base_timestamp = records[0].timestamp
     max_timestamp = NO_TIMESTAMP
-    data = bytearray()
+    encoded: list[bytes] = []
     for record in records:
-        _append_record(data, record, base_offset, base_timestamp)
+        encoded.append(_encode_record(record, base_offset, base_timestamp))
         if record.timestamp > max_timestamp:
             max_timestamp = record.timestamp
+    data = b"".join(encoded)
     attributes = (
         compression
         | (LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
@@ -144,37 +145,42 @@ def _set_crc(batch: bytearray) -> None:
     struct.pack_into(">I", batch, CRC_AT, compute_crc(batch))
 
 
-def _append_record(data: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
-    body = bytearray(1)  # attributes: none exist
-    append_varint(body, record.timestamp - base_timestamp)
-    append_varint(body, record.offset - base_offset)
-    _append_bytes(body, record.key)
-    _append_bytes(body, record.value)
-    append_varint(body, len(record.headers))
-    for header in record.headers:
-        _append_header(body, header)
-    append_varint(data, len(body))
-    data += body
+def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    key, value, headers = record.key, record.value, record.headers
+    body = b"".join(
+        (
+            b"\0",  # attributes: none exist
+            varint(record.timestamp - base_timestamp),
+            varint(record.offset - base_offset),
+            _NULL if key is None else varint(len(key)) + key,
+            _NULL if value is None else varint(len(value)) + value,
+            _encode_headers(headers) if headers else b"\0",
+        )
+    )
+    return varint(len(body)) + body
 
 
-def _append_header(body: bytearray, header: Header) -> None:
-    key, value = header
-    _append_bytes(body, key.encode())
-    _append_bytes(body, value)
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    parts = [varint(len(headers))]
+    for key, value in headers:
+        name = key.encode()
+        parts += (varint(len(name)), name)
+        parts += (_NULL,) if value is None else (varint(len(value)), value)
+    return b"".join(parts)
 
 
-def _append_bytes(body: bytearray, value: bytes | None) -> None:
-    if value is None:
-        body.append(1)  # -1
-    else:
-        append_varint(body, len(value))
-        body += value
+_NULL = b"\1"  # -1, as a length
+_ONE_BYTE = tuple(bytes((raw,)) for raw in range(0x80))
 
 
-def append_varint(body: bytearray, value: int) -> None:
+def varint(value: int) -> bytes:
     """A zigzag number of up to 64 bits."""
     raw = (value << 1) ^ (value >> 63)
+    if raw < 0x80:
+        return _ONE_BYTE[raw]
+    encoded = bytearray()
     while raw > 0x7F:
-        body.append(raw & 0x7F | 0x80)
+        encoded.append(raw & 0x7F | 0x80)
         raw >>= 7
-    body.append(raw)
+    encoded.append(raw)
+    return bytes(encoded)

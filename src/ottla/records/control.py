@@ -12,7 +12,14 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from ottla.records.batch import Buffer, parse_header
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+    parse_header,
+)
 from ottla.records.builder import ControlType
 from ottla.records.errors import CorruptRecord
 from ottla.records.record import Record, iter_records
@@ -22,6 +29,14 @@ CONTROL_BYTES_MAX = 4096
 
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
+
+_TYPES = (ControlType.ABORT, ControlType.COMMIT)
+# From the attributes to the end: one record with a key of 4 bytes and a value of 6, both in version
+# 0, whose fields of their own (length, attributes, time, offset; lengths; headers) are as short as
+# can be.
+_USUAL = struct.Struct(">h34xi5shhchic")
+_USUAL_BETWEEN = (1, b"\x20\0\0\0\x08", 0, b"\x0c", 0, b"\0")
+_USUAL_BYTES = ATTRIBUTES_AT + _USUAL.size
 
 
 class EndTxnMarker(NamedTuple):
@@ -38,6 +53,9 @@ class EndTxnMarker(NamedTuple):
 def parse_end_txn_marker(batch: Buffer) -> EndTxnMarker | None:
     """The marker in one whole control batch, of which the CRC is not looked at. None where a
     cleaner has dropped the marker, and kept the batch for what its header says of the producer."""
+    marker = _parse_usual(batch)
+    if marker is not None:
+        return marker
     header = parse_header(batch)
     if not (header.is_control and header.is_transactional):
         raise CorruptRecord(f"the batch at offset {header.base_offset} is no transaction marker")
@@ -49,6 +67,22 @@ def parse_end_txn_marker(batch: Buffer) -> EndTxnMarker | None:
             f"the control batch at offset {header.base_offset} has {len(records)} records"
         )
     return _parse(records[0])
+
+
+def _parse_usual(batch: Buffer) -> EndTxnMarker | None:
+    """As Kafka and this broker write it; None for all else, which may be right or wrong. A leader
+    that has just appended a marker reads it this way."""
+    if len(batch) != _USUAL_BYTES:
+        return None
+    attributes, count, before, key_version, type_id, between, value_version, epoch, after = (
+        _USUAL.unpack_from(batch, ATTRIBUTES_AT)
+    )
+    is_usual = (
+        attributes & ~LOG_APPEND_TIME_FLAG == TRANSACTIONAL_FLAG | CONTROL_FLAG
+        and (count, before, key_version, between, value_version, after) == _USUAL_BETWEEN
+        and 0 <= type_id < len(_TYPES)
+    )
+    return EndTxnMarker(_TYPES[type_id], epoch) if is_usual else None
 
 
 def _parse(record: Record) -> EndTxnMarker:

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.kernel.errors import KafkaError
-from ottla.records.batch import HEADER_BYTES, RECORD_COUNT_AT, is_crc_valid, parse_header
+from ottla.records import control
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    RECORD_COUNT_AT,
+    is_crc_valid,
+    parse_header,
+)
 from ottla.records.builder import ControlType, build_batch, build_end_txn_marker
 from ottla.records.compression import Compression
 from ottla.records.control import EndTxnMarker, parse_end_txn_marker
@@ -157,3 +164,23 @@ def test_damaged_markers_are_refused_or_read(damage: bytes, position: int) -> No
     except KafkaError:
         return
     assert marker is None or marker.type in ControlType
+
+
+def test_the_quick_way_reads_what_the_long_one_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever byte of a marker is another one."""
+    usual = bytes.fromhex(KAFKAS[ControlType.COMMIT])
+    changed = [
+        usual[:at] + bytes((usual[at] ^ bit,)) + usual[at + 1 :]
+        for at in range(ATTRIBUTES_AT, len(usual))
+        for bit in (1, 2, 8, 0x10, 0x20, 0x80)
+    ]
+    quick = [read(batch) for batch in (usual, *changed)]
+    monkeypatch.setattr(control, "_parse_usual", lambda batch: None)
+    assert quick == [read(batch) for batch in (usual, *changed)]
+
+
+def read(batch: bytes) -> EndTxnMarker | str | None:
+    try:
+        return parse_end_txn_marker(batch)
+    except KafkaError as error:
+        return str(error)

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import HEADER_BYTES, TimestampType, compute_crc
-from ottla.records.builder import append_varint, build_batch
+from ottla.records.builder import build_batch, varint
 from ottla.records.compression import Compression, compress
 from ottla.records.errors import CorruptRecord
 from ottla.records.record import Record, iter_records, read_varint, read_varlong
@@ -35,11 +35,9 @@ def record_bytes(*fields: int, tail: bytes = b"") -> bytes:
     """A record with this body: attributes, then varints, then bytes."""
     body = bytearray([fields[0]])
     for number in fields[1:]:
-        append_varint(body, number)
+        body += varint(number)
     body += tail
-    data = bytearray()
-    append_varint(data, len(body))
-    return bytes(data + body)
+    return varint(len(body)) + bytes(body)
 
 
 PLAIN = record_bytes(0, 0, 0, -1, -1, 0)
@@ -125,16 +123,13 @@ def test_varints_are_zigzag(number: int, encoded: str) -> None:
     raw = bytes.fromhex(encoded)
     assert read_varint(raw, 0) == (number, len(raw))
     assert read_varlong(raw, 0) == (number, len(raw))
-    written = bytearray()
-    append_varint(written, number)
-    assert written == raw
+    assert varint(number) == raw
 
 
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 2**40, -(2**33)])
 def test_varlongs_hold_64_bits(number: int) -> None:
-    written = bytearray()
-    append_varint(written, number)
-    assert read_varlong(bytes(written), 0) == (number, len(written))
+    written = varint(number)
+    assert read_varlong(written, 0) == (number, len(written))
 
 
 def test_varints_have_an_end() -> None:
