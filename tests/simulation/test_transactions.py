@@ -177,3 +177,15 @@ def test_a_seed_gives_the_same_run_in_every_process() -> None:
         ).stdout
 
     assert run_elsewhere("1") == run_elsewhere("2")
+
+
+def test_a_loss_is_seen() -> None:
+    """One broker that is alone cannot keep what it did not sync when the power fails: the same run
+    must find that."""
+
+    def run_seeds() -> None:
+        for seed in range(10):
+            run_seed(seed, SimulatedMachine.lose_power)
+
+    with pytest.raises(AssertionError, match="offset|lost|aborted|read"):
+        run_seeds()
