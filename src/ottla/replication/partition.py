@@ -237,6 +237,11 @@ class Partition:
     ) -> Appended | asyncio.Future[Appended]:
         """Ends the producer's transaction, as durable as acks=all. Raises KafkaError where another
         coordinator, or the producer itself, has moved on."""
+        if producer_id < 0 or producer_epoch < 0:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"there is no producer {producer_id} of epoch {producer_epoch}",
+            )
         if len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         now_ms = self._clock.now_ms()

@@ -433,6 +433,18 @@ def test_a_marker_that_is_refused_when_its_turn_comes_is_not_written() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
+def test_a_marker_is_of_a_producer(producer_id: int, epoch: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        with pytest.raises(KafkaError) as caught:
+            await transactions.end(partition, producer_id, is_commit=True, epoch=epoch)
+        assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert partition.high_watermark == 0
+
+    with_broker(test)
+
+
 def test_too_few_replicas_take_no_marker() -> None:
     async def test(broker: SimulatedBroker) -> None:
         partition = await new_partition(broker)
