@@ -2,7 +2,8 @@
 
 Up to v3 clients send it, of one transaction; v2 knows PRODUCER_FENCED, v3 brought flexible fields.
 From v4 on brokers send it (KIP-890), of many transactions at once: to add what a client wrote to,
-or to verify that it was added; v5 knows TRANSACTION_ABORTABLE.
+or to verify that it was added; v5 is said to bring TRANSACTION_ABORTABLE, but Kafka 4.3 answers v4
+with it too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from ottla.wire.messages.add_partitions_to_txn import (
 )
 
 BATCHED_SINCE = 4
-ABORTABLE_IS_TOLD_SINCE = 5
 
 
 async def handle(
@@ -88,13 +88,7 @@ async def _carry_out(
             *whose, partitions, transaction_version=transaction_version
         )
         return dict.fromkeys(partitions, ErrorCode.NONE)
-    codes = services.transactions.verify_partitions(*whose, partitions)
-    if version < ABORTABLE_IS_TOLD_SINCE:
-        return {
-            at: ErrorCode.INVALID_TXN_STATE if code is ErrorCode.TRANSACTION_ABORTABLE else code
-            for at, code in codes.items()
-        }
-    return codes
+    return services.transactions.verify_partitions(*whose, partitions)
 
 
 def _exists(services: Services, at: TopicPartition) -> bool:

@@ -308,6 +308,22 @@ def test_a_late_commit_or_abort_does_not_hit_the_next_transaction(is_commit: boo
     assert log.prepared == []
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_an_end_of_a_fenced_producer_is_not_taken_for_a_retry(is_commit: bool) -> None:
+    """Its successor is an older client, whose ends do not raise the epoch. Kafka 4.3 would tell the
+    fenced one of success, and make it what its successor is."""
+    log = TransactionLog()
+    fenced = log.begin()
+    successor = log.begin()
+    assert successor.producer_epoch == fenced.producer_epoch + 1
+    log.add(successor, P0, version=0)
+    log.end(successor, is_commit, version=0)
+    log.finish()
+    with refused(ErrorCode.PRODUCER_FENCED):
+        log.end(fenced, is_commit)
+    log.add(successor, P0, version=0)
+
+
 def test_with_version_2_nothing_can_be_aborted_but_not_committed() -> None:
     log = TransactionLog()
     producer = log.begin()
