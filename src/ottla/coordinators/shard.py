@@ -209,15 +209,21 @@ class Shard(Generic[S]):
         while self._is_appending and not self._is_closed:
             await self._turn()
         self._check_serving()
-        result = operation(self._state)
+        try:
+            result = operation(self._state)
+        except BaseException:
+            self._give_turn()
+            raise
         if result.records:
             committed = begin(self._commit(result, within))
             if isinstance(committed, asyncio.Task):
                 # Whoever asked for it may go, as a client does whose connection is lost: what is in
                 # the log must still be replayed.
                 await asyncio.shield(committed)
-        elif result.on_written is not None:
-            result.on_written()
+        else:
+            self._give_turn()
+            if result.on_written is not None:
+                result.on_written()
         response = result.response
         if isinstance(response, Deferred):
             return await _resolved(response)
