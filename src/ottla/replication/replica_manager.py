@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.kernel.clock import Clock
+from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
@@ -93,6 +94,10 @@ class ReplicaManager:
         self._partitions[topic_partition] = partition
         self._offline.discard(topic_partition)
         return partition
+
+    def set_broker_config(self, config: BrokerConfig) -> None:
+        """What holds for the producers of all logs."""
+        self._logs.producer_config.set(config)
 
     def set_configs(self, configs: Mapping[str, TopicConfig]) -> None:
         """Of topics, by their names."""

@@ -57,6 +57,7 @@ class Changes:
 
     async def start(self) -> None:
         """Leads what is there to lead, then follows."""
+        self._replicas.set_broker_config(self._config.current)
         for topic in self._image.topics.values():
             numbers = [partition.partition for partition in topic.partitions]
             await self._lead(topic, numbers, is_new=False)
@@ -100,6 +101,7 @@ class Changes:
                 self._set_configs([name])
             case BrokerConfigChanged():
                 self._config.take_dynamic(self._image)
+                self._replicas.set_broker_config(self._config.current)
                 self._set_configs(self._image.topics)
 
     async def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:

@@ -68,10 +68,8 @@ class LogManager:
         self._workers = workers
         self._rng = rng
         self._config = config
-        self.producer_config = ProducerStateConfig(
-            expiration_ms=config.producer_id_expiration_ms,
-            is_verification_enabled=config.transaction_partition_verification_enable,
-        )
+        self.producer_config = ProducerStateConfig()
+        self.producer_config.set(config)
         self._on_failure = on_failure
         self._high_watermark_of = high_watermark_of
         self._files = FileCache(disk)

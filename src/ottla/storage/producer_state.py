@@ -19,6 +19,7 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import (
@@ -50,6 +51,10 @@ class ProducerStateConfig:
 
     expiration_ms: int = 86_400_000
     is_verification_enabled: bool = True
+
+    def set(self, config: BrokerConfig) -> None:
+        self.expiration_ms = config.producer_id_expiration_ms
+        self.is_verification_enabled = config.transaction_partition_verification_enable
 
 
 class EndedTransaction(NamedTuple):

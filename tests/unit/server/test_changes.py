@@ -144,3 +144,20 @@ def test_a_topic_with_many_partitions_does_not_hold_up_others(
         assert max(made_at_once) == 1
 
     with_broker(test)
+
+
+def test_settings_of_producers_hold_for_all_logs_at_once_and_after_a_restart() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for topic in ("a", "b"):
+            await broker.create_topic(topic)
+        await alter(broker, BROKER, "", "transaction.partition.verification.enable", "false")
+        await alter(broker, BROKER, "", "producer.id.expiration.ms", "60000")
+        for _ in range(2):
+            for topic in ("a", "b"):
+                config = broker.machine.broker.replicas.partition(
+                    topic, 0
+                ).log.producer_state.config
+                assert (config.is_verification_enabled, config.expiration_ms) == (False, 60_000)
+            await broker.restart(broker.machine.kill)
+
+    with_broker(test)
