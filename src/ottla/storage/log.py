@@ -365,8 +365,9 @@ class Log:
     ) -> list[AbortedTransaction] | Cold:
         """Those that overlap what was read from the offset, up to `max_offset` (exclusive)."""
         try:
-            end_offset = self._segments.end_offset_of(records, offset, self._next_offset)
-            return self._segments.aborted_transactions(offset, min(end_offset, max_offset))
+            return self._segments.aborted_transactions(
+                offset, records, max_offset, self._next_offset
+            )
         except OSError as error:
             raise self.read_failed(error) from error
 

@@ -117,8 +117,6 @@ class Segment:
 
     def collect_aborted(self, offset: int, end_offset: int) -> Collected | Cold:
         """The aborted transactions that end in this segment and overlap the range."""
-        if not self.aborted_bytes:
-            return Collected([], False)
         index = self.folder.files.open(self.path(TXN_INDEX_SUFFIX))
         return transaction_index.collect_in_file(index, self.aborted_bytes, offset, end_offset)
 

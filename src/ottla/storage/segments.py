@@ -37,6 +37,7 @@ class Segments:
         self.closed = closed
         self.active = active
         self._base_offsets = [segment.base_offset for segment in closed]
+        self._aborted = _with_aborted(closed)
 
     def all(self) -> list[Segment]:
         return [*self.closed, self.active]
@@ -76,13 +77,23 @@ class Segments:
                 end = limit
         return _slice(segment, position, end, max_bytes, at_least_one)
 
-    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction] | Cold:
-        """Those whose marker is at or above the offset and that begin before the end. A marker may
-        lie in a later segment than the records."""
-        found: list[AbortedTransaction] = []
+    def aborted_transactions(
+        self, offset: int, records: FileSlice, max_offset: int, end_offset: int
+    ) -> list[AbortedTransaction] | Cold:
+        """See `Log.aborted_transactions`. `end_offset` is where the last segment ends."""
+        closed = self.closed
         number = self._number_of(offset)
-        for segment in (*self.closed[number:], self.active):
-            collected = segment.collect_aborted(offset, end_offset)
+        base_offset = closed[number].base_offset if number < len(closed) else offset
+        # A marker may lie in a later segment than the records.
+        candidates: list[Segment] = [s for s in self._aborted if s.base_offset >= base_offset]
+        if self.active.transaction_index.entries:
+            candidates.append(self.active)
+        if not candidates:
+            return []
+        max_offset = min(max_offset, self._end_offset_of(records, number, end_offset))
+        found: list[AbortedTransaction] = []
+        for segment in candidates:
+            collected = segment.collect_aborted(offset, max_offset)
             if isinstance(collected, Cold):
                 return collected
             found += collected.aborted
@@ -90,9 +101,9 @@ class Segments:
                 break
         return found
 
-    def end_offset_of(self, records: FileSlice, offset: int, end_offset: int) -> int:
-        """See `Log.end_offset_of`. `end_offset` is where the last segment ends."""
-        number = self._number_of(offset)
+    def _end_offset_of(self, records: FileSlice, number: int, end_offset: int) -> int:
+        """An offset not below the end of what was read, and not far above it. It was read from
+        the segment of that number or, where compaction has left nothing in that, a later one."""
         closed = self.closed
         while number < len(closed) and closed[number].path(LOG_SUFFIX) != records.file.path:
             number += 1
@@ -121,6 +132,7 @@ class Segments:
         self.active = self._create(base_offset, config)
         self.closed.append(old.sealed())
         self._base_offsets.append(old.base_offset)
+        self._aborted = _with_aborted(self.closed)
         return old
 
     def replace_empty(self, base_offset: int, config: TopicConfig) -> list[str]:
@@ -135,6 +147,7 @@ class Segments:
     def drop_oldest(self, count: int) -> list[Segment]:
         gone, self.closed = self.closed[:count], self.closed[count:]
         del self._base_offsets[:count]
+        self._aborted = _with_aborted(self.closed)
         return gone
 
     def drop_all(self, base_offset: int, config: TopicConfig) -> list[str]:
@@ -145,6 +158,7 @@ class Segments:
             segment.rename_deleted()
         self.closed = []
         self._base_offsets = []
+        self._aborted = []
         self.active = self._create(base_offset, config)
         return [path for segment in gone for path in segment.deleted_paths()]
 
@@ -157,6 +171,7 @@ class Segments:
             self.active = open_active(self.closed.pop(), config, self._folder.clock.now_ms())
         self.active.truncate(offset)
         self.active.is_entry_synced = False
+        self._aborted = _with_aborted(self.closed)
         return gone
 
     def committed_bytes(self, log_end_offset: int, end_offset: int) -> int:
@@ -172,6 +187,10 @@ class Segments:
         )
         active.roll_jitter_ms = draw_roll_jitter_ms(config, self._rng)
         return active
+
+
+def _with_aborted(closed: list[Segment]) -> list[Segment]:
+    return [segment for segment in closed if segment.aborted_bytes]
 
 
 def draw_roll_jitter_ms(config: TopicConfig, rng: random.Random) -> int:
