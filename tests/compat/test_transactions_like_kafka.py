@@ -542,6 +542,25 @@ def test_a_client_that_changes_its_version(both: Both, topic: str, first: int, s
     assert_alike(both, scenario)
 
 
+def test_a_fenced_producer_hears_so_where_kafka_tells_it_of_success(both: Both, topic: str) -> None:
+    """The one difference that is meant. A producer of version 2 was replaced by an older client,
+    which has ended a transaction; Kafka takes the epoch of the successor for that which an end of
+    the fenced one made, and gives it to it: two producers with one epoch."""
+
+    def scenario(subject: Subject) -> Any:
+        one = begin(subject, topic)
+        fenced = one.begin()
+        successor = one.begin()
+        one.add(successor, 0, version=3)
+        one.ended(successor, version=4)
+        one.number(fenced[0])
+        return one.end(fenced, True)
+
+    ottla, kafka = (scenario(subject) for subject in both)
+    assert ottla == ("PRODUCER_FENCED", -1, -1)
+    assert kafka[::2] == ("NONE", 1)
+
+
 # -- time ---------------------------------------------------------------------------------------
 
 
