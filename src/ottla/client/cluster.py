@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import ClientConnection
+from ottla.client.versions import Versions, listed_versions, newest_common
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.transport import Network
-from ottla.wire.api import APIS, ApiKey
+from ottla.wire.api import ApiKey
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -29,7 +30,7 @@ class Node(NamedTuple):
 
 class _Broker(NamedTuple):
     connection: ClientConnection
-    versions: dict[int, range]
+    versions: Versions
 
 
 class ClusterClient:
@@ -57,18 +58,12 @@ class ClusterClient:
         """Any broker, or this one. Raises ConnectionError, and KafkaError where the broker does
         not know the API, or no version of it that can say what the request does."""
         broker = await (self._any() if node is None else self._open(node.host, node.port))
-        key = ApiKey(request.API_KEY)
-        known = broker.versions.get(key, range(0))
-        common = [version for version in APIS[key].versions if version in known]
-        if not common:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker does not speak {key.name}",
-            )
+        version = newest_common(request.API_KEY, broker.versions)
         try:
-            return await broker.connection.call(request, response_class, common[-1])
+            return await broker.connection.call(request, response_class, version)
         except ValueError as error:  # a field that this version lacks and must not lose
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{key.name}: {error}") from error
+            name = ApiKey(request.API_KEY).name
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{name}: {error}") from error
 
     async def metadata(self, topics: Sequence[str] | None = ()) -> MetadataResponse:
         """Of these topics, or of all if None; also learns who the brokers are."""
@@ -124,9 +119,5 @@ class ClusterClient:
         except (ConnectionError, asyncio.CancelledError):
             connection.close()
             raise
-        versions = {
-            listed.api_key: range(listed.min_version, listed.max_version + 1)
-            for listed in response.api_keys
-        }
-        broker = self._opened[host, port] = _Broker(connection, versions)
+        broker = self._opened[host, port] = _Broker(connection, listed_versions(response))
         return broker

@@ -26,7 +26,7 @@ _KEPT_BYTES_MAX = 16 * 1024
 
 # What a frame of unknown honesty gets at first: this, or so many times what came of it already,
 # so that a producer's megabyte has its room in one step and a mere prefix costs little. Then it
-# doubles.
+# doubles. Whoever has asked for much gives it more (`own_bytes_at_first`).
 _OWN_BUFFER_BYTES_AT_FIRST = 64 * 1024
 _OWN_BUFFER_FACTOR_AT_FIRST = 4
 
@@ -53,16 +53,22 @@ class FrameReader:
         "_other_frame_bytes_max",
         "_own",
         "_own_bytes",
+        "_own_bytes_at_first",
         "_shared",
     )
 
     def __init__(
-        self, shared: memoryview, frame_bytes_max: int, other_frame_bytes_max: int
+        self,
+        shared: memoryview,
+        frame_bytes_max: int,
+        other_frame_bytes_max: int,
+        own_bytes_at_first: int = _OWN_BUFFER_BYTES_AT_FIRST,
     ) -> None:
         assert len(shared) >= 2 * _KEPT_BYTES_MAX, "a kept piece would leave no room to receive"
         self._shared = shared
         self._frame_bytes_max = frame_bytes_max
         self._other_frame_bytes_max = other_frame_bytes_max
+        self._own_bytes_at_first = own_bytes_at_first
         self._kept = b""
         self._own: memoryview | None = None
         self._own_bytes = 0  # of the whole frame, of which `_own` has room for a part
@@ -143,7 +149,7 @@ class FrameReader:
         self._kept = b""
         self._own_bytes = size
         self._filled = end - start
-        room = max(_OWN_BUFFER_BYTES_AT_FIRST, _OWN_BUFFER_FACTOR_AT_FIRST * self._filled)
+        room = max(self._own_bytes_at_first, _OWN_BUFFER_FACTOR_AT_FIRST * self._filled)
         room = min(size, room)
         self._own = memoryview(bytearray(room))
         self._own[: self._filled] = self._shared[start:end]
