@@ -155,21 +155,21 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
     return tuple(headers), position
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """A zigzag number of 32 bits, and the position behind it."""
     raw, position = _read_unsigned(data, position, 28)
     raw &= 0xFFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
     """A zigzag number of 64 bits, and the position behind it."""
     raw, position = _read_unsigned(data, position, 63)
     raw &= 0xFFFF_FFFF_FFFF_FFFF
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def _read_unsigned(data: bytes, position: int, shift_max: int) -> tuple[int, int]:
+def _read_unsigned(data: Buffer, position: int, shift_max: int) -> tuple[int, int]:
     byte = data[position]
     raw = byte & 0x7F
     shift = 7
