@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.internal_topics import is_internal
 from ottla.kernel.transport import Part
-from ottla.records.batch import ATTRIBUTES_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_FLAG,
+)
 from ottla.server.services import Services
 from ottla.wire.produce_heads import ProduceHeads
+
+_unpack_producer = struct.Struct(">qh").unpack_from
 
 
 class RepeatedProduce:
@@ -27,7 +36,7 @@ class RepeatedProduce:
         if found is None:
             return None
         head, correlation_id, records = found
-        if len(records) < HEADER_BYTES or records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG:
+        if len(records) < HEADER_BYTES:
             return None
         # Looked up each time: topics come and go.
         replicas = self._services.replicas
@@ -36,6 +45,11 @@ class RepeatedProduce:
             return None
         try:
             partition = replicas.partition(name, head.index)
+            if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG and not (
+                head.has_transactional_id
+                and partition.has_open_transaction(*_unpack_producer(records, PRODUCER_ID_AT))
+            ):
+                return None  # The transaction coordinator is to be asked first.
             appended = partition.append_at_once(records, head.acks, self._version)
         except KafkaError:
             return None  # Nothing was appended. The handler meets the same error.

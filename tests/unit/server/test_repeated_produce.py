@@ -21,6 +21,7 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+from tests.support.simulated_transaction import Transactional
 
 Answers = list[ProduceResponse]
 Script = Callable[[SimulatedBroker, int], Coroutine[Any, Any, Answers]]
@@ -29,14 +30,20 @@ PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
 async def produce(
-    broker: SimulatedBroker, topic: bytes | str, batch: bytes | bytearray, version: int
+    broker: SimulatedBroker,
+    topic: bytes | str,
+    batch: bytes | bytearray,
+    version: int,
+    transactional_id: str | None = None,
 ) -> ProduceResponse:
     data = [PartitionProduceData(index=0, records=memoryview(batch))]
     if isinstance(topic, str):
         asked = TopicProduceData(name=topic, partition_data=data)
     else:
         asked = TopicProduceData(topic_id=topic, partition_data=data)  # type: ignore[arg-type]
-    request = ProduceRequest(acks=-1, timeout_ms=100, topic_data=[asked])
+    request = ProduceRequest(
+        transactional_id=transactional_id, acks=-1, timeout_ms=100, topic_data=[asked]
+    )
     return await broker.call(request, ProduceResponse, version)
 
 
@@ -132,6 +139,45 @@ def test_a_duplicate_is_answered_like_the_first_and_a_gap_is_refused(version: in
     answers, short_count = run(script, version)
     assert offsets(answers) == [0, 1, 2, 1, -1, 3]
     assert codes(answers)[4] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert short_count == 3
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_batches_of_an_open_transaction_are_answered_the_short_way(version: int) -> None:
+    async def script(broker: SimulatedBroker, version: int) -> Answers:
+        topic = await new_topic(broker, version)
+        producer = Transactional(broker)
+        await producer.init()
+        answers: Answers = []
+
+        async def send(sequence: int, *, name: str | None = "mine", **fields: Any) -> None:
+            batch = make_batch(
+                b"v", **{"base_sequence": sequence, "is_transactional": True, **fields}
+            )
+            answers.append(await produce(broker, topic, batch, version, name))
+
+        late = producer.producer._asdict()
+        for sequence in range(4):
+            await send(sequence, **late)
+        await send(9, **late)
+        await send(4, name=None, **late)
+        await send(4, is_transactional=False, **late)
+        await producer.commit()
+        await send(4, **late)
+        following = producer.producer._asdict()
+        await send(0, **following)
+        await send(1, **following)
+        return answers
+
+    answers, short_count = run(script, version)
+    assert offsets(answers) == [0, 1, 2, 3, -1, -1, -1, -1, 5, 6]
+    assert codes(answers)[4:8] == [
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    ]
+    # The first of a transaction never is; the second is learnt from.
     assert short_count == 3
 
 

@@ -63,6 +63,24 @@ def test_only_what_was_learnt_is_found() -> None:
         assert heads.find(other) is None
 
 
+@pytest.mark.parametrize("transactional_id", ["", "a", "a" * 126])
+def test_a_transactional_id_is_part_of_the_head(transactional_id: str) -> None:
+    heads = ProduceHeads(VERSION)
+    heads.learn(frame_of(transactional_id=transactional_id))
+
+    found = heads.find(frame_of(transactional_id=transactional_id, records=b"others"))
+    assert found is not None
+    head, _, records = found
+    assert head.has_transactional_id
+    assert bytes(records) == b"others"
+    assert heads.find(frame_of(transactional_id="b" * len(transactional_id) or "b")) is None
+    assert heads.find(frame_of(transactional_id=None)) is None
+    heads.learn(frame_of())
+    plain = heads.find(frame_of())
+    assert plain is not None
+    assert not plain[0].has_transactional_id
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -72,7 +90,7 @@ def test_only_what_was_learnt_is_found() -> None:
         frame_of(partitions=0),
         frame_of(acks=0),
         frame_of(acks=2),
-        frame_of(transactional_id="a"),
+        frame_of(transactional_id="a" * 127),
         frame_of(name="t" * 127),
         frame_of(client_id="c" * HEAD_BYTES_MAX),
     ],
