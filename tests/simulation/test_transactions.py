@@ -187,5 +187,5 @@ def test_a_loss_is_seen() -> None:
         for seed in range(10):
             run_seed(seed, SimulatedMachine.lose_power)
 
-    with pytest.raises(AssertionError, match="offset|lost|aborted|read"):
+    with pytest.raises(AssertionError, match=r"offset|lost|aborted|read"):
         run_seeds()

@@ -258,6 +258,27 @@ def test_loading_ends_transactions_by_their_markers(is_commit: bool) -> None:
     with_broker(test)
 
 
+def test_a_transaction_is_loaded_whose_marker_is_in_a_later_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.coordinators.shard._LOAD_BYTES", 1)  # One batch at a time.
+    monkeypatch.setattr("ottla.coordinators.shard.LOAD_SLICE_S", 0)
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        for name in ("a", "b"):
+            await write_within(shard, name)
+            await shard.write(lambda s: s.add("plain"))
+        end_transaction(shard, is_commit=True)
+        await shard.write(lambda s: s.add("plain"))
+        await write_within(shard, "c")
+        again = await open_shard(broker)
+        assert again.read(lambda s: s.counts) == {"a": 1, "b": 1, "plain": 3}
+        assert [offset for offset, _ in again.read(lambda s: s.pending)[1000]] == [6]
+
+    with_broker(test)
+
+
 def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
     """Transactions end while their offsets are being loaded: the shard is told nothing then."""
 
@@ -375,6 +396,24 @@ def test_the_turn_of_one_who_has_gone_goes_to_the_next() -> None:
         assert await writes[0] == 1
         assert await writes[3] == 2
         assert writes[2].cancelled()
+
+    with_broker(test)
+
+
+def test_the_turn_of_one_who_writes_nothing_goes_to_the_next() -> None:
+    """Whoever came behind it waited for ever."""
+
+    def refuse(_: Counters) -> Result[int]:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        operations = [lambda s: s.add("a"), lambda _: Result(7), refuse, lambda s: s.add("a")]
+        writes = [asyncio.create_task(shard.write(operation)) for operation in operations]
+        assert (await writes[0], await writes[1], await writes[3]) == (1, 7, 2)
+        with pytest.raises(KafkaError):
+            await writes[2]
 
     with_broker(test)
 
