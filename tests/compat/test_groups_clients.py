@@ -113,6 +113,57 @@ def test_assignors_of_confluent_kafka(
     share_and_take_over(shared_broker.bootstrap, topic, [make, make])
 
 
+@pytest.mark.parametrize(
+    ("strategy", "first"),
+    [
+        ("range", {("a", 0), ("a", 1), ("b", 0), ("b", 1)}),
+        ("roundrobin", {("a", 0), ("a", 2), ("b", 1)}),
+    ],
+)
+def test_what_assignors_of_confluent_kafka_assign(
+    shared_broker: OttlaProcess, topic: str, strategy: str, first: set[tuple[str, int]]
+) -> None:
+    """Members are in the order of their ids, which begin with the name of the client."""
+    bootstrap = shared_broker.bootstrap
+    names = {"a": f"{topic}-a", "b": f"{topic}-b"}
+    for name in names.values():
+        create(bootstrap, name, 3)
+    everything = {(name, number) for name in names.values() for number in range(3)}
+    wanted = {(names[name], number) for name, number in first}
+    one, two = (
+        ConfluentMember(bootstrap, topic, list(names.values()), strategy, client_id=client_id)
+        for client_id in ("one", "two")
+    )
+    try:
+        wait_until(lambda: one.owned == wanted, f"the first has {wanted}")
+        wait_until(lambda: two.owned == everything - wanted, "the second has the others")
+    finally:
+        one.stop()
+        two.stop()
+
+
+def test_cooperative_sticky_of_confluent_kafka_takes_only_what_moves(
+    shared_broker: OttlaProcess, topic: str
+) -> None:
+    bootstrap = shared_broker.bootstrap
+    create(bootstrap, topic)
+    one = ConfluentMember(bootstrap, topic, topic, "cooperative-sticky")
+    try:
+        wait_until_shared(PARTITION_COUNT, one)
+        two = ConfluentMember(bootstrap, topic, topic, "cooperative-sticky")
+        try:
+            wait_until_shared(PARTITION_COUNT, one, two)
+            told = [event for event in one.events if event[1]]
+            assert told == [
+                ("assigned", list(range(PARTITION_COUNT))),
+                ("revoked", sorted(two.assigned)),
+            ]
+        finally:
+            two.stop()
+    finally:
+        one.stop()
+
+
 @pytest.mark.parametrize("strategy", ["roundrobin", "sticky"])
 def test_assignors_of_aiokafka(shared_broker: OttlaProcess, topic: str, strategy: str) -> None:
     def make(bootstrap: str, group: str, topic: str) -> GroupMember:
@@ -305,13 +356,15 @@ def test_a_commit_that_is_too_late(shared_broker: OttlaProcess, topic: str) -> N
 def test_seek_and_by_timestamp(shared_broker: OttlaProcess, topic: str) -> None:
     bootstrap = shared_broker.bootstrap
     create(bootstrap, topic)
+    # Of today: older ones are deleted when the broker next looks, perhaps in the midst of the test.
+    first_ms = time.time_ns() // 1_000_000
     for number in range(5):
-        produce(bootstrap, topic, range(6 * number, 6 * number + 6), timestamp=1000 + number)
+        produce(bootstrap, topic, range(6 * number, 6 * number + 6), timestamp=first_ms + number)
     consumer = consumer_of(bootstrap, topic)
     consumer.subscribe([topic])
     for _ in range(30):
         assert consumer.poll(TIMEOUT_S) is not None
-    wanted = [TopicPartition(topic, number, 1003) for number in range(PARTITION_COUNT)]
+    wanted = [TopicPartition(topic, number, first_ms + 3) for number in range(PARTITION_COUNT)]
     by_time = consumer.offsets_for_times(wanted, TIMEOUT_S)
     assert [one.offset for one in by_time] == [3] * PARTITION_COUNT
     for one in by_time:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import aiokafka
@@ -18,12 +18,17 @@ from tests.support.clients import KAFKA_PYTHON
 
 TIMEOUT_S = 60
 Seen = tuple[int, bytes]
+Event = tuple[str, list[int]]
 
 
 class GroupMember(Protocol):
     seen: list[Seen]
     """Partition and value, in the order read."""
     assigned: set[int]
+    events: list[Event]
+    """What its listener was told: assigned, revoked or lost, and which partitions."""
+    failure: BaseException | None
+    """What ended it before its time."""
 
     def stop(self) -> None:
         """It leaves the group, with what it has read committed."""
@@ -34,6 +39,7 @@ class _Threaded:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.assigned: set[int] = set()
+        self.events: list[Event] = []
         self.failure: BaseException | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded)
@@ -57,12 +63,18 @@ class _Threaded:
 
 class ConfluentMember(_Threaded):
     def __init__(
-        self, bootstrap: str, group_id: str, topic: str, strategy: str = "range", **settings: Any
+        self,
+        bootstrap: str,
+        group_id: str,
+        topic: str | Sequence[str],
+        strategy: str = "range",
+        **settings: Any,
     ) -> None:
         is_consumer_protocol = settings.get("group_protocol") == "consumer"
         classic = {"partition.assignment.strategy": strategy, "heartbeat.interval.ms": 300}
-        self._topic = topic
-        self.events: list[tuple[str, list[int]]] = []
+        self._topics = [topic] if isinstance(topic, str) else list(topic)
+        self.owned: set[tuple[str, int]] = set()
+        """Where it reads several topics."""
         self._consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -82,7 +94,7 @@ class ConfluentMember(_Threaded):
             return lambda _, found: self.events.append((kind, sorted(p.partition for p in found)))
 
         self._consumer.subscribe(
-            [self._topic],
+            self._topics,
             on_assign=note("assigned"),
             on_revoke=note("revoked"),
             on_lost=note("lost"),
@@ -90,7 +102,8 @@ class ConfluentMember(_Threaded):
         try:
             while not self._stopping.is_set():
                 message = self._consumer.poll(0.1)
-                self.assigned = {one.partition for one in self._consumer.assignment()}
+                self.owned = {(one.topic, one.partition) for one in self._consumer.assignment()}
+                self.assigned = {partition for _, partition in self.owned}
                 if message is not None:
                     assert message.error() is None, message.error()
                     self.seen.append((message.partition() or 0, message.value() or b""))
@@ -99,24 +112,38 @@ class ConfluentMember(_Threaded):
 
 
 class KafkaPythonMember(_Threaded):
-    def __init__(self, bootstrap: str, group_id: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, group_id: str, topic: str, **settings: Any) -> None:
+        self._topic = topic
         self._consumer = KAFKA_PYTHON.KafkaConsumer(
-            topic,
             bootstrap_servers=bootstrap,
             group_id=group_id,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=300,
+            **settings,
         )
         super().__init__()
 
     def _run(self) -> None:
         try:
+            listener = _KafkaPythonListener(self.events)
+            self._consumer.subscribe([self._topic], listener=listener)
             while not self._stopping.is_set():
                 for records in self._consumer.poll(100).values():
                     self.seen += [(record.partition, record.value) for record in records]
                 self.assigned = {one.partition for one in self._consumer.assignment()}
         finally:
             self._consumer.close()
+
+
+class _KafkaPythonListener(KAFKA_PYTHON.ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._events.append(("assigned", sorted(one.partition for one in assigned)))
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._events.append(("revoked", sorted(one.partition for one in revoked)))
 
 
 _AIOKAFKA_ASSIGNORS = {
@@ -127,11 +154,16 @@ _AIOKAFKA_ASSIGNORS = {
 
 
 class AiokafkaMember(_Threaded):
-    def __init__(self, bootstrap: str, group_id: str, topic: str, strategy: str = "range") -> None:
-        self._bootstrap = bootstrap
-        self._group_id = group_id
+    def __init__(
+        self, bootstrap: str, group_id: str, topic: str, strategy: str = "range", **settings: Any
+    ) -> None:
         self._topic = topic
-        self._strategy = strategy
+        self._settings = {
+            "bootstrap_servers": bootstrap,
+            "group_id": group_id,
+            "partition_assignment_strategy": [_AIOKAFKA_ASSIGNORS[strategy]],
+            **settings,
+        }
         super().__init__()
 
     def _run(self) -> None:
@@ -139,13 +171,9 @@ class AiokafkaMember(_Threaded):
 
     async def _consume(self) -> None:
         consumer = aiokafka.AIOKafkaConsumer(
-            self._topic,
-            bootstrap_servers=self._bootstrap,
-            group_id=self._group_id,
-            auto_offset_reset="earliest",
-            heartbeat_interval_ms=300,
-            partition_assignment_strategy=[_AIOKAFKA_ASSIGNORS[self._strategy]],
+            auto_offset_reset="earliest", heartbeat_interval_ms=300, **self._settings
         )
+        consumer.subscribe([self._topic], listener=_AiokafkaListener(self.events))
         await consumer.start()
         try:
             while not self._stopping.is_set():
@@ -154,6 +182,17 @@ class AiokafkaMember(_Threaded):
                 self.assigned = {one.partition for one in consumer.assignment()}
         finally:
             await consumer.stop()
+
+
+class _AiokafkaListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._events.append(("assigned", sorted(one.partition for one in assigned)))
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._events.append(("revoked", sorted(one.partition for one in revoked)))
 
 
 MEMBERS: dict[str, Callable[[str, str, str], GroupMember]] = {
