@@ -100,6 +100,7 @@ class Shard(Generic[S]):
         self._state = make_state(self._timers)
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_appending = False
+        self._ended: list[tuple[int, bool]] = []
         self._is_loaded = False
         self._is_closed = False
 
@@ -197,8 +198,11 @@ class Shard(Generic[S]):
         return operation(self._state)
 
     def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
-        """Its marker is in the log. While this is loading, loading comes to it."""
-        if self.is_serving:
+        """Its marker is in the log. While this is loading, loading comes to it. What is just being
+        appended is replayed first: if it is of that transaction, it stands before the marker."""
+        if self._is_appending:
+            self._ended.append((producer_id, is_commit))
+        elif self.is_serving:
             self._state.end_transaction(producer_id, is_commit)
 
     async def write(
@@ -267,6 +271,9 @@ class Shard(Generic[S]):
                     self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
         finally:
             self._is_appending = False
+            for ended in self._ended:
+                self.transaction_ended(*ended)
+            self._ended.clear()
             self._give_turn()
         if result.on_written is not None:
             # Whoever waits for its turn comes after this: what begins now may write at once.

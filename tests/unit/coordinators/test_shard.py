@@ -317,6 +317,22 @@ def test_what_a_marker_ended_meanwhile_is_not_written() -> None:
     with_broker(test)
 
 
+def test_what_is_on_its_way_when_its_transaction_ends_stands_before_the_marker() -> None:
+    """The end may be told before the append has been heard of."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        writing = asyncio.create_task(write_within(shard, "a"))
+        await asyncio.sleep(0)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        assert shard.read(lambda s: s.counts) == {}
+        await writing
+        assert shard.read(lambda s: (s.counts, s.pending)) == ({"a": 1}, {})
+
+    with_broker(test)
+
+
 def test_a_marker_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
