@@ -22,8 +22,8 @@ class Transactions:
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker
-        self._warm_up_s = setting.effort.seconds(0.3)
-        self._seconds = setting.effort.seconds(1.2)
+        self._warm_up_s = setting.effort.seconds(0.2)
+        self._seconds = setting.effort.seconds(1.0)
 
     def prepare(self) -> None:
         """The warm-up of the run has no transactions in it."""
