@@ -110,8 +110,9 @@ class LogLoader:
         self._leader_epochs.truncate_from_end(log_end_offset)
         self._leader_epochs.truncate_from_start(log_start_offset)
         self._write_leader_epochs()
-        snapshots.remove_outside(log_start_offset, log_end_offset)
-        snapshots.remove_strays(s.base_offset for s in [*segments, active])
+        base_offsets = [segment.base_offset for segment in (*segments, active)]
+        snapshots.remove_outside(base_offsets[0], log_end_offset)
+        snapshots.remove_strays(base_offsets)
         return Log(
             folder=self._folder,
             path=self._path,

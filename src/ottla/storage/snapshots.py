@@ -77,11 +77,12 @@ class Snapshots:
         if self.discard(offset):
             self._disk.remove(self.path(offset))
 
-    def remove_outside(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Drops what lies after the end, or before the start. Kafka drops that at the start too,
-        and with it forgets the producers of a log that was emptied."""
+    def remove_outside(self, first_base_offset: int, log_end_offset: int) -> None:
+        """Drops what lies after the end, or before the first segment. Kafka drops those at the
+        log's start and before too: after its records were deleted by offset, and a crash, it
+        has forgotten their producers and their open transactions."""
         for offset in list(self.offsets):
-            if offset > log_end_offset or offset < log_start_offset:
+            if offset > log_end_offset or offset < first_base_offset:
                 self.remove(offset)
 
     def remove_strays(self, segment_base_offsets: Iterable[int]) -> None:

@@ -152,8 +152,8 @@ class TransactionsMachine(RuleBasedStateMachine):
         self.disk.crash()
         self.reopen()
         self.start_offset = self.log.log_start_offset
-        if self.log.size_bytes == 0:
-            # All that is left lay below the start that was written down.
+        if not self.log.producer_state.producers and self.log.size_bytes == 0:
+            # All that was left lay below the start that was written down, and was dropped.
             self.batches = []
         self.forget_from(self.log.log_end_offset)
 
@@ -274,6 +274,7 @@ class TransactionsMachine(RuleBasedStateMachine):
         producer = self.producers[producer_id]
         if transaction_version == 2:
             producer.epoch += 1
+        if transaction_version == 2 or producer_id not in self.log.producer_state.producers:
             producer.sequence = 0
         appended = self.run(self.mark(producer_id, producer.epoch, is_commit, transaction_version))
         self.added(

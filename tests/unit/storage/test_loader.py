@@ -374,3 +374,21 @@ def test_an_abort_that_the_disk_lost_is_forgotten_by_the_index_too() -> None:
     machine.end_transaction(log, ControlType.COMMIT, producer_id=1)
     machine.restart()
     assert aborted_in(machine.log()) == []
+
+
+def test_an_open_transaction_whose_records_were_deleted_is_not_forgotten() -> None:
+    """The log's start lies within the segment whose snapshot remembers it."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    log.roll()
+    machine.append(log, count=3)
+    log.advance_log_start_offset(2)
+    machine.manager.apply_retention()
+    assert len(log.segments) == 1
+    machine.wait(70)
+    for clean in (True, False, True):
+        machine.restart(clean=clean)
+        log = machine.log()
+        assert (log.log_start_offset, log.first_unstable_offset) == (2, 2)
+        assert log.producer_state.has_open_transaction(1, 0)
