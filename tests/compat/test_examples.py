@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.counts import count
 from tests.support.ottla_process import OttlaProcess
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TIMEOUT_S = 60
 
 
-def run(name: str, broker: OttlaProcess, folder: Path) -> str:
+def run(name: str, broker: OttlaProcess, folder: Path, timeout_s: float = TIMEOUT_S) -> str:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py")],
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         cwd=folder,
         env={**os.environ, "BOOTSTRAP": broker.bootstrap},
     )
@@ -68,3 +70,20 @@ def test_rebalance_callbacks(broker: OttlaProcess, tmp_path: Path) -> None:
         ]
         assert lines.index(given_up) < lines.index(f"second gets {moved}")
         assert sum(line.startswith("second counted 0 in") for line in lines) == 4
+
+
+def test_exactly_once(broker: OttlaProcess, tmp_path: Path) -> None:
+    for _ in range(2):
+        output = run("exactly_once", broker, tmp_path)
+        assert output == "10 payments, each with exactly one receipt\n"
+
+
+@pytest.mark.timeout(300)
+def test_exactly_once_trial(
+    broker: OttlaProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = count(full=50, quick=5)
+    monkeypatch.setenv("KILLS", str(kills))
+    last, verdict = run("exactly_once_trial", broker, tmp_path, timeout_s=280).splitlines()[-2:]
+    assert re.fullmatch(rf"(\d+) payments, \1 receipts after {kills} kills", last)
+    assert verdict == "0 missing, 0 more than once"
