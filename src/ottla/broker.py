@@ -360,7 +360,11 @@ async def _run(config: BrokerConfig, on_ready: Callable[[ReadyInfo], None]) -> i
         config,
         clock=clock,
         disk=disk,
-        network=SystemNetwork(workers),
+        network=SystemNetwork(
+            workers,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        ),
         workers=workers,
         store=SqliteStore(
             os.path.join(data_dir, STORE_FILE), clock=clock, disk=disk, workers=workers

@@ -305,11 +305,25 @@ def _descriptor_max() -> int:
 
 
 class SystemNetwork:
-    def __init__(self, workers: Workers) -> None:
+    def __init__(
+        self, workers: Workers, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+    ) -> None:
+        """Buffers are those of connections that come in; -1 leaves them to the system, which then
+        makes them as large as a connection needs."""
         self._workers = workers
+        self._buffers = (
+            (socket.SO_SNDBUF, send_buffer_bytes),
+            (socket.SO_RCVBUF, receive_buffer_bytes),
+        )
 
     def listen(self, host: str, port: int, accept: Callable[[Transport], Receiver]) -> Listener:
-        return SystemListener(_bind(host, port), accept, self._workers)
+        sockets = _bind(host, port)
+        for sock in sockets:
+            for option, size_bytes in self._buffers:
+                if size_bytes > 0:
+                    # Connections have what their listening socket had when they came.
+                    sock.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+        return SystemListener(sockets, accept, self._workers)
 
     async def connect(
         self, host: str, port: int, accept: Callable[[Transport], Receiver]

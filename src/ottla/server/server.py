@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -42,7 +43,7 @@ class Server:
         current_config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:
-        """`max.connections` may change while the broker runs, the rest may not."""
+        """How many connections there may be can change while the broker runs, the rest cannot."""
         config = current_config()
         self._network = network
         self._dispatcher = dispatcher
@@ -57,6 +58,8 @@ class Server:
         )
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
+        self._counts: Counter[str] = Counter()
+        """Of open connections, by the address of the client."""
         self._idle_timer: Timer | None = None
         self._pace_timer: Timer | None = None
 
@@ -101,18 +104,28 @@ class Server:
             frames,
             listener_name,
             self._memory,
-            self._connections.discard,
+            partial(self._lost, host=transport.peer_host),
         )
-        count_max = self._current_config().max_connections
-        if len(self._connections) >= count_max:
-            log.warning(
-                "refusing connection peer=%s: max.connections=%d are open",
-                transport.peer,
-                count_max,
-            )
+        if (reason := self._reason_to_refuse(transport.peer_host)) is not None:
+            log.warning("refusing connection peer=%s: %s are open", transport.peer, reason)
             connection.close()
         self._connections.add(connection)
+        self._counts[transport.peer_host] += 1
         return connection
+
+    def _reason_to_refuse(self, host: str) -> str | None:
+        config = self._current_config()
+        if len(self._connections) >= config.max_connections:
+            return f"max.connections={config.max_connections}"
+        if self._counts[host] >= config.max_connections_per_ip:
+            return f"max.connections.per.ip={config.max_connections_per_ip}"
+        return None
+
+    def _lost(self, connection: Connection, *, host: str) -> None:
+        self._connections.discard(connection)
+        self._counts[host] -= 1
+        if not self._counts[host]:
+            del self._counts[host]
 
     def _look_for_idle_later(self) -> None:
         # A connection is closed when it was silent for two looks in a row, so after one to one

@@ -516,3 +516,36 @@ def test_a_listener_without_a_descriptor_to_spare_tries_again_later(
 
     asyncio.run(scenario())
     assert "too many open files" in caplog.text
+
+
+def test_connections_get_the_buffers_that_were_asked_for() -> None:
+    async def buffer_bytes(**sizes: int) -> tuple[int, int]:
+        workers = ThreadWorkers()
+        accepted = Sides()
+        real = SystemNetwork(workers, **sizes)
+        listener = real.listen("127.0.0.1", 0, accepted)
+        listener.start()
+        client: Transport | None = None
+        try:
+            client = await real.connect("127.0.0.1", listener.port, Sides())
+            transport: Any = (await accepted.first()).transport
+            options = (socket.SO_SNDBUF, socket.SO_RCVBUF)
+            send, receive = (
+                transport._socket.getsockopt(socket.SOL_SOCKET, option) for option in options
+            )
+            transport.close()
+            return send, receive
+        finally:
+            if client is not None:
+                client.close()
+            listener.close()
+            workers.close()
+
+    async def test() -> None:
+        send, receive = await buffer_bytes(send_buffer_bytes=20_000, receive_buffer_bytes=30_000)
+        # Linux tells of twice as much: its own book-keeping counts too.
+        assert send in (20_000, 40_000)
+        assert receive in (30_000, 60_000)
+        assert await buffer_bytes() not in ((20_000, 30_000), (40_000, 60_000))
+
+    asyncio.run(test())

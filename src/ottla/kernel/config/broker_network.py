@@ -149,7 +149,7 @@ class NetworkSettings:
     )
     socket_receive_buffer_bytes: int = setting(
         INT,
-        102_400,
+        -1,
         doc="The receive buffer of a socket; -1 leaves it to the system.",
         importance="high",
     )
@@ -158,7 +158,7 @@ class NetworkSettings:
     )
     socket_send_buffer_bytes: int = setting(
         INT,
-        102_400,
+        -1,
         doc="The send buffer of a socket; -1 leaves it to the system.",
         importance="high",
     )

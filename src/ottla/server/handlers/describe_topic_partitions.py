@@ -21,9 +21,6 @@ from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-# `max.request.partition.size.limit`: however many a client asks for.
-PARTITION_COUNT_MAX = 2000
-
 
 def handle(
     services: Services, request: DescribeTopicPartitionsRequest, context: RequestContext
@@ -35,7 +32,9 @@ def handle(
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
             return _refused(request)
         names = {name for name in names if name >= cursor.topic_name}
-    left = max(1, min(request.response_partition_limit, PARTITION_COUNT_MAX))
+    # However many the client asks for.
+    count_max = services.config.max_request_partition_size_limit
+    left = max(1, min(request.response_partition_limit, count_max))
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         first = 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ottla.kernel.config.broker import (
     known_setting,
 )
 from ottla.kernel.config.definition import InvalidSetting, UnknownSetting, value_text
+from ottla.kernel.config.group import GROUP_SETTINGS
 from ottla.kernel.config.listener import Listener
 from ottla.kernel.config.topic import TOPIC_SETTINGS
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -41,6 +43,9 @@ NOT_IN_KAFKAS_TABLE = {
 }
 
 
+SOCKET_BUFFERS = ("socket.receive.buffer.bytes", "socket.send.buffer.bytes")
+
+
 @pytest.mark.parametrize("name", KAFKA)
 def test_every_setting_of_kafka_is_known_with_its_type_and_way_to_change(name: str) -> None:
     ours, kafkas = known_setting(name), KAFKA[name]
@@ -56,7 +61,7 @@ def test_every_default_is_kafkas_or_in_the_table_of_differences(name: str) -> No
         return
     ours = value_text(BROKER_SETTINGS[name].default)
     kafkas = KAFKA[name]["default"]
-    if name in ("node.id", "broker.id", "listeners", "log.dir"):
+    if name in ("node.id", "broker.id", "listeners", "log.dir") or name in SOCKET_BUFFERS:
         assert name in DIFFERENT
         assert ours != kafkas
     elif name == "group.initial.rebalance.delay.ms":
@@ -214,12 +219,25 @@ def test_settings_of_plugins_and_listeners_are_taken_without_effect() -> None:
     assert BrokerConfig(dict.fromkeys(names, "x")).without_effect() == names
 
 
-def test_a_setting_that_nothing_reads_is_said_to_have_no_effect() -> None:
-    source = "".join(
+def is_read(name: str) -> bool:
+    """By something else than the settings themselves."""
+    return re.search(rf"\.{name.replace('.', '_')}\b", source()) is not None
+
+
+@cache
+def source() -> str:
+    return "".join(
         path.read_text()
         for path in Path(ottla.__file__).parent.rglob("*.py")
         if path.parent.name != "config"
     )
+
+
+def test_a_setting_that_is_read_is_not_said_to_have_no_effect() -> None:
+    assert [name for name in BROKER_SETTINGS if has_no_effect(name) and is_read(name)] == []
+
+
+def test_a_setting_that_nothing_reads_is_said_to_have_no_effect() -> None:
     in_other_settings = {
         "controller.listener.names",
         "inter.broker.listener.name",
@@ -228,12 +246,15 @@ def test_a_setting_that_nothing_reads_is_said_to_have_no_effect() -> None:
         "security.inter.broker.protocol",
     }
     in_topics = {name for topic in TOPIC_SETTINGS.values() for name in topic.synonyms}
+    in_groups = {
+        f"group.consumer.{limit}{name.removeprefix('consumer.')}"
+        for name in GROUP_SETTINGS
+        for limit in ("", "min.", "max.")
+    }
     silent = [
         name
-        for name, declared in BROKER_SETTINGS.items()
-        if name not in in_other_settings | in_topics
-        and not re.search(rf"\.{name.replace('.', '_')}\b", source)
-        and not has_no_effect(name)
+        for name in BROKER_SETTINGS.keys() - in_other_settings - in_topics - in_groups
+        if not is_read(name) and not has_no_effect(name)
     ]
     assert silent == []
 

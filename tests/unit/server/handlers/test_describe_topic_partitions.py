@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.kernel.errors import ErrorCode
-from ottla.server.handlers import describe_topic_partitions
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -75,16 +74,14 @@ def test_pages_together_are_the_whole(limit: int) -> None:
     with_broker(test)
 
 
-def test_a_page_is_never_longer_than_the_broker_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe_topic_partitions, "PARTITION_COUNT_MAX", 5)
-
+def test_a_page_is_never_longer_than_the_broker_allows() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t", 6)
         response = await describe(broker, "t", limit=10_000)
         assert seen(response) == {"t": [0, 1, 2, 3, 4]}
         assert response.next_cursor == Cursor(topic_name="t", partition_index=5)
 
-    with_broker(test)
+    with_broker(test, max_request_partition_size_limit="5")
 
 
 def test_names_that_are_none_are_told_and_take_no_room() -> None:
