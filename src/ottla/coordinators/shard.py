@@ -100,6 +100,7 @@ class Shard(Generic[S]):
         self._state = make_state(self._timers)
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_appending = False
+        self._appending_producer_id = NO_PRODUCER_ID
         self._ended: list[tuple[int, bool]] = []
         self._is_loaded = False
         self._is_closed = False
@@ -198,9 +199,10 @@ class Shard(Generic[S]):
         return operation(self._state)
 
     def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
-        """Its marker is in the log. While this is loading, loading comes to it. What is just being
-        appended is replayed first: if it is of that transaction, it stands before the marker."""
-        if self._is_appending:
+        """Its marker is in the log. While this is loading, loading comes to it. Records of the
+        transaction that are just being appended are replayed first: they stand before the marker,
+        or are refused."""
+        if producer_id == self._appending_producer_id:
             self._ended.append((producer_id, is_commit))
         elif self.is_serving:
             self._state.end_transaction(producer_id, is_commit)
@@ -253,6 +255,7 @@ class Shard(Generic[S]):
     async def _commit(self, result: Result[Any], within: Transaction | None) -> None:
         self._is_appending = True
         producer_id = NO_PRODUCER_ID if within is None else within.producer.producer_id
+        self._appending_producer_id = producer_id
         try:
             if within is None:
                 offsets = await self._append(result.records)
@@ -271,6 +274,7 @@ class Shard(Generic[S]):
                     self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
         finally:
             self._is_appending = False
+            self._appending_producer_id = NO_PRODUCER_ID
             for ended in self._ended:
                 self.transaction_ended(*ended)
             self._ended.clear()

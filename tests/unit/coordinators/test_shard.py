@@ -333,6 +333,22 @@ def test_what_is_on_its_way_when_its_transaction_ends_stands_before_the_marker()
     with_broker(test)
 
 
+def test_the_end_of_a_transaction_does_not_wait_for_what_others_append() -> None:
+    """One who is told that it is complete finds its offsets stable."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        shard.partition.log.folder.wrote(1.0)
+        writing = asyncio.create_task(shard.write(lambda s: s.add("plain")))
+        await asyncio.sleep(0)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        assert shard.read(lambda s: s.counts) == {"a": 1}
+        await writing
+
+    with_broker(test)
+
+
 def test_a_marker_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
