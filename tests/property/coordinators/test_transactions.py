@@ -58,6 +58,8 @@ class Client:
     """Open, as it believes."""
     unanswered_end: bool | None = None
     """It asked for this outcome and heard nothing: it can only ask for the same again."""
+    is_end_done: bool = False
+    """What it heard nothing of has happened."""
     is_out: bool = False
     """It was told that it is fenced. It may try to go on (KIP-360)."""
     ends: list[tuple[ProducerIdAndEpoch, bool]] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Transactions(RuleBasedStateMachine):
         self.partitions = {at: PartitionModel() for at in PARTITIONS}
         self.marked: dict[tuple[str, ProducerIdAndEpoch], set[TopicPartition]] = {}
         """Of transactions that are being completed: which have their marker."""
+        self.completed: list[Transaction] = []
         self.bumped_outcomes: dict[ProducerIdAndEpoch, TransactionState] = {}
         self.seen: dict[str, tuple[int, int]] = {}
         self.left_producer_ids: set[int] = set()
@@ -160,8 +163,8 @@ class Transactions(RuleBasedStateMachine):
         except KafkaError as error:
             if error.code not in AGAIN and not is_lost:
                 client.is_out = True
-                client.written = None
-                client.unanswered_end = None
+                client.written = client.unanswered_end = None
+                client.is_end_done = False
             return
         owner = self.owners.get(client.transactional_id)
         assert owner is client, "a fenced producer never succeeds"
@@ -190,6 +193,7 @@ class Transactions(RuleBasedStateMachine):
             is_own = self.owners.get(client.transactional_id, client) is client
             assert producer not in self.given or is_own, "an identity has one client"
             self.given.add(producer)
+            client.is_end_done = False  # What it held itself to be is no more.
             if is_lost:
                 return
             client.producer = producer
@@ -250,10 +254,18 @@ class Transactions(RuleBasedStateMachine):
         client.unanswered_end = wanted
 
         def ask() -> None:
-            following = self.log.end(
-                producer, wanted, version=client.version, transactional_id=client.transactional_id
-            )
+            try:
+                following = self.log.end(
+                    producer,
+                    wanted,
+                    version=client.version,
+                    transactional_id=client.transactional_id,
+                )
+            except KafkaError as error:
+                self.check_retry(client, error.code)
+                raise
             if is_lost:
+                client.is_end_done = True
                 return
             if client.version >= 2:
                 assert following > producer or following.producer_id != producer.producer_id
@@ -262,8 +274,14 @@ class Transactions(RuleBasedStateMachine):
             if client.written is not None:
                 client.written.promised = wanted
             client.written = client.unanswered_end = None
+            client.is_end_done = False
 
         self.tell(client, ask, is_lost=is_lost)
+
+    def check_retry(self, client: Client, code: ErrorCode) -> None:
+        is_known = client.transactional_id in self.log.listed()
+        if client.is_end_done and is_known and self.owners[client.transactional_id] is client:
+            assert code in AGAIN, "who retries what has happened hears of success, if late"
 
     @rule(
         number=st.integers(0, 99),
@@ -320,6 +338,7 @@ class Transactions(RuleBasedStateMachine):
                 self.log.complete(decided)
             except KafkaError:
                 return
+            self.completed.append(decided)
             del self.marked[decided.transactional_id, decided.producer]
 
     @rule()
@@ -332,6 +351,18 @@ class Transactions(RuleBasedStateMachine):
                 self.log.complete(decided)
             except KafkaError:
                 continue  # All of them again, later: that changes nothing.
+            self.completed.append(decided)
+
+    @precondition(lambda self: self.completed)
+    @rule(data=st.data())
+    def report_markers_again(self, data: st.DataObject) -> None:
+        """Of a transaction that is complete: it completes no later one."""
+        decided = data.draw(st.sampled_from(self.completed))
+        before = len(self.log.log)
+        result = self.log.shard.complete(decided.transactional_id, decided.producer)
+        if decided.transaction_version >= 2:
+            self.log.write(result)
+            assert len(self.log.log) == before
 
     @rule(ms=st.sampled_from(PASSING_MS))
     def pass_time(self, ms: int) -> None:
