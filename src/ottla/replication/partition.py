@@ -171,9 +171,9 @@ class Partition:
     def append_own(
         self, batch: bytearray, guard: VerificationGuard | None = None
     ) -> Appended | asyncio.Future[Appended]:
-        """Appends what a coordinator of this broker has built, as durable as acks=all. Of its
-        producer only the epoch is checked. Without a guard it is the caller who knows that the
-        transaction of a transactional batch is there."""
+        """Appends what a coordinator of this broker has built, as durable as acks=all. Offsets
+        of a transaction need a guard as in `append`; of their producer only the epoch is checked.
+        """
         if len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         records = memoryview(batch)
@@ -183,18 +183,10 @@ class Partition:
                 f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
                 f"{self.log.config.max_message_bytes}",
             )
-        header = parse_header(records)
-        if guard is None and header.is_transactional:
-            guard = self.begin_verification(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                supports_epoch_bump=False,
-            )
         if self._queue or self._flushes or self.log.folder.is_slow:
             return self._append_in_turn(records, None, guard)
         appended = self.log.append_as_leader(
-            header, records, self.leader_epoch, self._clock.now_ms(), guard
+            parse_header(records), records, self.leader_epoch, self._clock.now_ms(), guard
         )
         self._records_added(len(records))
         return appended

@@ -468,8 +468,11 @@ def test_offsets_of_a_transaction_are_appended_without_a_sequence(is_slow: bool)
             appended = partition.append_own(batch, guard)
             return appended if isinstance(appended, Appended) else await appended
 
-        for _ in range(2):
+        with pytest.raises(KafkaError) as caught:
             await append_own(epoch=2)
+        assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+        await append_own(2, partition.begin_verification(7, 2, -1, supports_epoch_bump=False))
+        await append_own(epoch=2)
         assert (partition.last_stable_offset, partition.high_watermark) == (0, 2)
         guard = partition.begin_verification(7, 3, -1, supports_epoch_bump=False)
         await transactions.end(partition, 7, is_commit=True, epoch=3)
