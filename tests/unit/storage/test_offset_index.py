@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.storage.offset_index import OffsetIndex, find_position, is_sound
+from ottla.storage.offset_index import OffsetIndex, find_offset_from, find_position, is_sound
 from ottla.testing.disk import SimulatedDisk
 
 ENTRIES = [(3, 100), (7, 250), (20, 900)]
@@ -70,3 +70,24 @@ def test_soundness(entries: list[tuple[int, int]], sound: bool) -> None:
 
 def test_half_an_entry_is_not_sound() -> None:
     assert not is_sound(b"\0\0\0\1", 1000)
+
+
+def test_the_offset_after_a_position_is_that_of_the_next_entry() -> None:
+    index = OffsetIndex()
+    for number in range(1, 2000):
+        index.append(number * 10, number * 100)
+    disk = SimulatedDisk(random.Random(0), now_ms=lambda: 0)
+    file = disk.open("/index", create=True)
+    file.write_at(0, (bytes(index.entries),))
+    for position, expected in (
+        (0, 10),
+        (100, 10),
+        (101, 20),
+        (77_700, 7_770),
+        (77_701, 7_780),
+        (199_900, 19_990),
+        (199_901, None),
+    ):
+        assert index.offset_from(position) == expected
+        assert find_offset_from(file, file.size(), position) == expected
+    assert OffsetIndex().offset_from(0) is None
