@@ -69,6 +69,7 @@ class TransactionShard:
         self._transactions: dict[str, Transaction] = {}
         self._ongoing: set[str] = set()
         """Which may time out."""
+        self._is_unloaded = False
 
     # -- producers --------------------------------------------------------------------------
 
@@ -204,6 +205,8 @@ class TransactionShard:
     def _written(self, changed: Transaction, response: T) -> Result[T]:
         def on_written() -> None:
             self._take(changed)
+            if self._is_unloaded:
+                return  # Leadership was lost while it was written: the next leader goes on.
             if changed.state.is_prepared:
                 self._context.followups.finish(changed)
             elif changed.state is TransactionState.ONGOING:
@@ -376,7 +379,7 @@ class TransactionShard:
         self._schedule_expiry()
 
     def unloaded(self) -> None:
-        """Nobody waits here."""
+        self._is_unloaded = True
 
 
 def _needed(fresh_producer_id: ProducerId | None) -> ProducerId:
