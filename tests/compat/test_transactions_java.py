@@ -157,13 +157,13 @@ def test_performance_tool_with_transactions(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     done = run_tool(
         "producer-perf",
-        *("--topic", topic, "--num-records", "5000", "--record-size", "100"),
-        *("--throughput", "-1", "--transactional-id", topic, "--transaction-duration-ms", "20"),
+        *("--topic", topic, "--num-records", "20000", "--record-size", "100"),
+        *("--throughput", "-1", "--transactional-id", topic, "--transaction-duration-ms", "200"),
         *("--command-property", f"bootstrap.servers={bootstrap}"),
     )
-    assert "5000 records sent" in done.stdout
+    assert "20000 records sent" in done.stdout
     found = read_by_confluent(bootstrap, topic, PARTITION_COUNT, "read_committed")
-    assert sum(map(len, found.values())) == 5000
+    assert sum(map(len, found.values())) == 20_000
 
 
 def test_transactions_are_listed_and_described(bootstrap: str, topic: str) -> None:
