@@ -63,6 +63,13 @@ class Deadline:
     def is_over(self) -> bool:
         return self.left_s <= 0
 
+    def pause(self, pause_s: float) -> bool:
+        """Waits so long, or not at all where that would be beyond it, and says which."""
+        if self.left_s <= pause_s:
+            return False
+        time.sleep(pause_s)
+        return True
+
     def at_most(self, total_s: float) -> Deadline:
         """The earlier of this one and one of so many seconds."""
         return Deadline(min(total_s, max(self.left_s, 0)))

@@ -8,7 +8,6 @@ it forgets what it knew about leaders and coordinators, since that is what a fai
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -236,10 +235,8 @@ class BlockingCluster:
                     raise self._gave_up(what, problem, absent) from problem
             else:
                 absent = None
-            pause_s = backoff_s * self._rng.uniform(0.8, 1.2)
-            if deadline.left_s <= pause_s:
+            if not deadline.pause(backoff_s * self._rng.uniform(0.8, 1.2)):
                 raise self._gave_up(what, problem, deadline) from problem
-            time.sleep(pause_s)
             backoff_s = min(2 * backoff_s, _BACKOFF_S_MAX)
 
     def forget(self) -> None:

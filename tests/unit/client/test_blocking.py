@@ -112,4 +112,6 @@ def test_a_deadline_is_the_earlier_of_two() -> None:
     assert Deadline(5).at_most(60).total_s <= 5
     assert Deadline(60).at_most(5).total_s == 5
     assert Deadline(0).is_over
+    assert not Deadline(0.01).pause(5)
+    assert Deadline(60).pause(0.001)
     assert not SOON.is_over

@@ -22,6 +22,7 @@ HARMLESS = frozenset({"os.path", "random.Random", "uuid.UUID"})
 
 # The coordination store is a seam itself, and simulated as a whole; these are its SQLite side.
 ALLOWED = {
+    "client/blocking.py": {"socket", "time"},  # For the pipeline, which waits; brokers do not.
     "coordination/boot.py": {"open", "os"},  # All it does is to ask the machine.
     "coordination/sqlite_database.py": {"os", "time"},
     "coordination/wakeup.py": {"os", "socket"},
