@@ -31,35 +31,38 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> Done[T] | asyncio.Task[T]:
         awaited = coroutine.send(None)
     except StopIteration as stop:
         return Done(stop.value)
-    return asyncio.get_running_loop().create_task(_go_on(_Begun(coroutine, awaited)))
+    return asyncio.get_running_loop().create_task(_Begun(coroutine, awaited))
 
 
-async def _go_on(begun: _Begun[T]) -> T:
-    return await begun
+class _Begun(Coroutine[Any, Any, T]):
+    """A coroutine that waits for something by now, as one that a task begins: the first step gives
+    what it waits for. It is no `async def` that awaits the other: a task that is cancelled before
+    its first step would throw that one away, and the other, in the midst of its work, would
+    neither hear of it nor clean up."""
 
-
-class _Begun(Generic[T]):
-    """A coroutine that waits for something by now, as something to await."""
-
-    __slots__ = ("_awaited", "_coroutine")
+    __slots__ = ("_awaited", "_coroutine", "_is_resumed")
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], awaited: Any) -> None:
         self._coroutine = coroutine
         self._awaited = awaited
+        self._is_resumed = False
+
+    def send(self, value: Any) -> Any:
+        if self._is_resumed:
+            return self._coroutine.send(value)
+        self._is_resumed = True
+        awaited, self._awaited = self._awaited, None
+        return awaited
+
+    def throw(self, *error: Any) -> Any:
+        awaited, self._awaited = self._awaited, None
+        if not self._is_resumed and awaited is not None:
+            awaited.cancel()  # As a task does with what it waits for.
+        self._is_resumed = True
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, T]:
-        coroutine, awaited = self._coroutine, self._awaited
-        try:
-            while True:
-                try:
-                    value = yield awaited
-                except GeneratorExit:
-                    coroutine.close()
-                    raise
-                except BaseException as error:  # A cancellation, most of all.
-                    awaited = coroutine.throw(error)
-                else:
-                    awaited = coroutine.send(value)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
+        raise NotImplementedError("it is made for a task, which sends")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -107,6 +108,21 @@ def test_records_are_replayed_and_loaded_again() -> None:
         again = await open_shard(broker)
         assert again.read(lambda s: s.counts) == {"a": 3}
         assert again.read(lambda s: s.events) == ["loaded"]
+
+    with_broker(test)
+
+
+def test_what_was_loaded_is_synced_where_every_write_is() -> None:
+    """A kill came before the fsync: what the state says was told to nobody, but will be."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add("a"))
+        log = shard.partition.log
+        log.set_config(replace(log.config, flush_messages=1))
+        assert log.is_flush_due
+        await open_shard(broker)
+        assert not log.is_flush_due
 
     with_broker(test)
 
@@ -428,6 +444,22 @@ def test_the_turn_of_one_who_has_gone_goes_to_the_next() -> None:
         assert await writes[0] == 1
         assert await writes[3] == 2
         assert writes[2].cancelled()
+
+    with_broker(test)
+
+
+def test_the_turn_of_one_who_goes_as_soon_as_it_waits_goes_to_the_next() -> None:
+    """Its connection was lost in the turn of the loop that brought the request. Whoever came
+    behind it waited for ever."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        shard.partition.log.folder.wrote(1.0)
+        writes = [begin(shard.write(lambda s: s.add("a"))) for _ in range(3)]
+        tasks = [write for write in writes if isinstance(write, asyncio.Task)]
+        tasks[1].cancel()
+        assert await tasks[0] == 1
+        assert await asyncio.wait_for(tasks[2], 60) == 2
 
     with_broker(test)
 

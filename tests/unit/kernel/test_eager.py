@@ -99,3 +99,28 @@ def test_one_who_swallows_a_cancellation_may_go_on() -> None:
         assert await task == "went on"
 
     asyncio.run(main())
+
+
+def test_one_who_is_cancelled_at_once_hears_of_it() -> None:
+    """As when a connection brings a request, and in the same read something that closes it."""
+    heard: list[str] = []
+
+    async def waits(for_ever: asyncio.Future[None]) -> None:
+        try:
+            await for_ever
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            heard.append("yes")
+            raise
+
+    async def main() -> None:
+        for_ever = asyncio.get_running_loop().create_future()
+        task = begin(waits(for_ever))
+        assert isinstance(task, asyncio.Task)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert heard == ["yes"]
+        assert for_ever.cancelled()
+
+    asyncio.run(main())
