@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NamedTuple
 
 from ottla.coordination.image import ClusterImage
 from ottla.coordinators.groups.coordinator import GroupCoordinator
@@ -16,22 +15,13 @@ from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.replication.partition import Marker
 from ottla.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 1.0
-
-
-class Marker(NamedTuple):
-    """How a producer's transaction ended, and who says so."""
-
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    coordinator_epoch: int
-    transaction_version: int
 
 
 class TransactionMarkerWriter:
@@ -68,7 +58,7 @@ class TransactionMarkerWriter:
             markers.coordinator_epoch,
             markers.transaction_version,
         )
-        waiting = list(markers.partitions)
+        waiting = sorted(markers.partitions)  # So that a simulation repeats itself.
         pause_s = _FIRST_PAUSE_S
         while True:
             waiting = [at for at in waiting if not await self._try(at, marker)]

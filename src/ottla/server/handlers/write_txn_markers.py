@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.replication.partition import Marker
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
-from ottla.server.transaction_markers import Marker
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
