@@ -17,6 +17,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.replication.partition import Marker
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.storage.pending_write import Appended
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,19 @@ class TransactionMarkerWriter:
         partition = self._replicas.partition(at.topic, at.partition)
         appended = partition.append_marker(**marker._asdict())
         if isinstance(appended, asyncio.Future):
-            await appended
+            # Whoever asked for it may go: it will be in the log, and the group must hear of it.
+            appended.add_done_callback(lambda done: self._appended_later(at, marker, done))
+            await asyncio.shield(appended)
+        else:
+            self._appended(at, marker)
+
+    def _appended_later(
+        self, at: TopicPartition, marker: Marker, done: asyncio.Future[Appended]
+    ) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._appended(at, marker)
+
+    def _appended(self, at: TopicPartition, marker: Marker) -> None:
         if at.topic == CONSUMER_OFFSETS:
             self._groups.transaction_ended(at.partition, marker.producer_id, marker.is_commit)
 
