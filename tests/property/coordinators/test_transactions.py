@@ -288,19 +288,27 @@ class Transactions(RuleBasedStateMachine):
         at=st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=3),
         is_commit=st.booleans(),
         is_complete=st.booleans(),
+        is_retried=st.booleans(),
     )
     def transact(
-        self, number: int, at: list[TopicPartition], is_commit: bool, is_complete: bool
+        self,
+        number: int,
+        at: list[TopicPartition],
+        is_commit: bool,
+        is_complete: bool,
+        is_retried: bool,
     ) -> None:
-        """As it goes when nothing goes wrong."""
+        """As it goes when little goes wrong."""
         client = self.pick(number)
         if client.is_out or client.producer is None:
             self.init(number, client.version == 2, False, TIMEOUTS_MS[1])
         for each in at:
             self.produce(number, each, False)
-        self.end(number, is_commit, False)
+        self.end(number, is_commit, is_retried)
         if is_complete:
             self.write_all_markers()
+        if is_retried:
+            self.end(number, is_commit, False)
 
     @precondition(lambda self: any(client.version == 2 and client.ends for client in self.clients))
     @rule(data=st.data())
