@@ -130,6 +130,38 @@ def test_rows_are_what_reading_one_by_one_finds(
         assert head.batch.num_rows + rest.batch.num_rows == len(every)
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 50, 64, 128, 192, 9000]), st.sampled_from([1, 15, 16, 90])
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([Compression.NONE, Compression.LZ4]),
+)
+def test_stretches_of_records_of_one_length(
+    stretches: list[tuple[int, int]], compression: Compression
+) -> None:
+    sizes = [size for size, count in stretches for _ in range(count)]
+    records = [Record(index, NOW_MS, None, bytes(size)) for index, size in enumerate(sizes)]
+    content = build_batch(records, compression=compression)
+    found = decoded(content, columns=["offset", "value"])
+    assert found.batch.column("offset").to_pylist() == list(range(len(records)))
+    assert [len(value) for value in found.batch.column("value").to_pylist()] == sizes
+
+
+@pytest.mark.parametrize("number", [0, 1, 30, 58, 59])
+def test_one_bad_length_among_many_of_one_length_is_found(number: int) -> None:
+    batch = build_batch([Record(index, NOW_MS, None, b"0123456789") for index in range(60)])
+    size = (len(batch) - 61) // 60
+    for wrong in (0, 2 * size, 2 * size - 3, 0x80):
+        broken = batch[:]
+        broken[61 + number * size] = wrong
+        with pytest.raises(CorruptRecord):
+            decoded(resealed(broken))
+
+
 @pytest.mark.parametrize("columns", [["value"], ["offset", "key"], ["headers"], []])
 def test_only_the_columns_that_were_asked_for(columns: list[str]) -> None:
     records = some(0, 1)
