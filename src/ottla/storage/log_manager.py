@@ -199,6 +199,9 @@ class LogManager:
         else:
             if loaders:
                 logger.warning("recovering %d logs in %s", len(loaders), folder.path)
+                # A kill may have come between making a log's folder and syncing the entry of it:
+                # what is written there from now on must not go with the power.
+                await self._workers.submit(self._disk.sync_folder, folder.path)
             loaded = await asyncio.gather(
                 *(self._workers.submit(loader.load) for loader in loaders)
             )
