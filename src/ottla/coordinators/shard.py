@@ -113,6 +113,11 @@ class Shard(Generic[S]):
         has offsets of may end."""
         record_count = 0
         log = self.partition.log
+        if log.is_flush_due:
+            # A kill may have come between a write and its fsync. What clients are told by this
+            # state must not be taken back by a loss of power: AddPartitionsToTxn, asked for again,
+            # is answered without another write.
+            await log.flush()
         offset = log.log_start_offset
         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
         while offset < log.log_end_offset and not self._is_closed:
@@ -136,12 +141,8 @@ class Shard(Generic[S]):
                     if self._clock.monotonic_s() >= slice_ends_s:
                         await asyncio.sleep(0)
                         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
-        if log.is_flush_due:
-            # A kill may have come between a write and its fsync. What clients are told by this
-            # state must not be taken back by a loss of power: AddPartitionsToTxn, asked for again,
-            # is answered without another write.
-            await log.flush()
         if not self._is_closed:
+            # At once: a marker that came after the last look at the log would be overlooked.
             self.serve()
         return record_count
 

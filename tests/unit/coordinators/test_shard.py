@@ -22,6 +22,7 @@ from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers, parse
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
+from ottla.storage.log import Log
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
 from tests.support.simulated_broker import SimulatedBroker, with_broker
@@ -307,6 +308,27 @@ def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
         end_transaction(again, is_commit=True)
         again.transaction_ended(PRODUCER.producer_id, is_commit=True)
         await loading
+        assert again.read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_loading_sees_a_marker_that_is_written_while_the_log_is_synced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        again = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+
+        async def flush(_: Log) -> None:
+            end_transaction(again, is_commit=True)
+            again.transaction_ended(PRODUCER.producer_id, is_commit=True)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Log, "is_flush_due", True)
+            patched.setattr(Log, "flush", flush)
+            await again.load()
         assert again.read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
