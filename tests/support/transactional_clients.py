@@ -241,6 +241,7 @@ def read_by_confluent(
             "group.id": "unused",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # It is told of the end when a fetch finds no more.
             "isolation.level": isolation,
             "check.crcs": True,
         }
