@@ -202,6 +202,7 @@ def test_transactions_over_two_tasks_with_offsets_and_a_ledger(
             driver.abort()
             found = committed_offsets(cluster, group, [source])[source]
             assert LedgerEntry.parse(found.metadata) == LedgerEntry("query", 0)
+    driver.init()  # waits until the end is in every log
     committed = [
         text for number in (0, 2, 3) for text in (b"batch %d" % number, b"second", b"third")
     ]
@@ -231,6 +232,7 @@ def test_who_was_fenced_cannot_write_or_commit(
     own.append(topic, 0, **texts("heir"))
     own.flush()
     heir.commit()
+    heir.init()  # waits until the end is in every log
     assert values(read(cluster, topic)) == [b"heir"]
 
 

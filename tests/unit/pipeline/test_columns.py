@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -55,4 +56,5 @@ def test_pandas_is_not_imported_for_it() -> None:
         "assert fixed(np.array([1, 2])).to_pylist() == [1, 2]\n"
         "assert 'pandas' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

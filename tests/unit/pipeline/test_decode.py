@@ -26,7 +26,7 @@ NOW_MS = 1_700_000_000_000
 def decoded(
     content: bytes | bytearray,
     start: int = 0,
-    end: int = 1 << 40,
+    end: int = 1 << 62,
     columns: Sequence[str] = COLUMNS,
     aborted: AbortedTransactions | None = None,
 ) -> Decoded:
