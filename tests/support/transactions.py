@@ -11,7 +11,7 @@ from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_r
 from ottla.coordinators.result import Deferred, Result
 from ottla.coordinators.transactions.context import TransactionContext
 from ottla.coordinators.transactions.records import RECORD_TYPES
-from ottla.coordinators.transactions.shard import ProducerIdNeeded, TransactionShard
+from ottla.coordinators.transactions.shard import ListFilter, ProducerIdNeeded, TransactionShard
 from ottla.coordinators.transactions.transaction import Transaction
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import KafkaError
@@ -120,8 +120,8 @@ class TransactionLog:
         return self.describe(transactional_id).transaction_state
 
     def listed(self, **filters: Any) -> list[str]:
-        request = ListTransactionsRequest(**filters)
-        return [listed.transactional_id for listed in self.shard.list_ids(request)]
+        wanted = ListFilter(ListTransactionsRequest(**filters))
+        return [listed.transactional_id for listed in self.shard.list_ids(wanted)]
 
     # -- what the coordinator does ----------------------------------------------------------
 

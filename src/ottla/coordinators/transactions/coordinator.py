@@ -14,7 +14,7 @@ from ottla.coordinators.runtime import Runtime
 from ottla.coordinators.shard import ShardTimers
 from ottla.coordinators.transactions.context import TransactionContext
 from ottla.coordinators.transactions.markers import MarkerWriter, TransactionMarkers
-from ottla.coordinators.transactions.shard import ProducerIdNeeded, TransactionShard
+from ottla.coordinators.transactions.shard import ListFilter, ProducerIdNeeded, TransactionShard
 from ottla.coordinators.transactions.state import (
     NEVER_SHOWN,
     STATES_BY_TEXT,
@@ -188,7 +188,8 @@ class TransactionCoordinator(Runtime[TransactionShard]):
                 text for text in dict.fromkeys(request.state_filters) if text not in known
             ]
         )
-        for found in self.read_all(lambda shard: shard.list_ids(request)):
+        wanted = ListFilter(request)
+        for found in self.read_all(lambda shard: shard.list_ids(wanted)):
             response.transaction_states += found
         return response
 

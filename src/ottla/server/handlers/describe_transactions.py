@@ -16,6 +16,7 @@ def handle(
     return DescribeTransactionsResponse(
         transaction_states=[
             services.transactions.describe(transactional_id)
-            for transactional_id in request.transactional_ids
+            # Each once: a short question must not make a long answer.
+            for transactional_id in dict.fromkeys(request.transactional_ids)
         ]
     )

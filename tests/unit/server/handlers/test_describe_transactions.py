@@ -46,3 +46,14 @@ def test_an_id_that_is_not_known() -> None:
         assert known.error_code == ErrorCode.NONE
 
     with_broker(test)
+
+
+def test_an_id_that_is_asked_for_many_times_is_described_once() -> None:
+    """Else 8 MB of one short id are answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await Transactional(broker).init()
+        found = await describe(broker, *["mine"] * 1000, "other", "mine")
+        assert [one.transactional_id for one in found] == ["mine", "other"]
+
+    with_broker(test)
