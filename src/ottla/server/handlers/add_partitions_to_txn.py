@@ -15,6 +15,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
+from ottla.server.turns import Turns
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -33,15 +34,17 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.api_version
     if version >= BATCHED_SINCE:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
+        turns = Turns()
+        response = AddPartitionsToTxnResponse()
+        for transaction in request.transactions:
+            await turns.step()
+            response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,
                     topic_results=await _answer(services, transaction, version),
                 )
-                for transaction in request.transactions
-            ]
-        )
+            )
+        return response
     only = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,

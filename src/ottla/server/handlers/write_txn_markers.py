@@ -9,6 +9,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.replication.partition import Marker
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
+from ottla.server.turns import Turns
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -30,10 +31,11 @@ _NOT_READY = (
 async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
+    turns = Turns()
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=asked.producer_id, topics=await _write(services, asked)
+                producer_id=asked.producer_id, topics=await _write(services, asked, turns)
             )
             for asked in request.markers
         ]
@@ -41,7 +43,7 @@ async def handle(
 
 
 async def _write(
-    services: Services, asked: WritableTxnMarker
+    services: Services, asked: WritableTxnMarker, turns: Turns
 ) -> list[WritableTxnMarkerTopicResult]:
     marker = Marker(
         producer_id=asked.producer_id,
@@ -57,7 +59,7 @@ async def _write(
                 WritableTxnMarkerPartitionResult(
                     partition_index=number,
                     error_code=await _write_one(
-                        services, TopicPartition(topic.name, number), marker
+                        services, TopicPartition(topic.name, number), marker, turns
                     ),
                 )
                 for number in topic.partition_indexes
@@ -67,7 +69,10 @@ async def _write(
     ]
 
 
-async def _write_one(services: Services, at: TopicPartition, marker: Marker) -> ErrorCode:
+async def _write_one(
+    services: Services, at: TopicPartition, marker: Marker, turns: Turns
+) -> ErrorCode:
+    await turns.step()
     try:
         await services.markers.append(at, marker)
     except KafkaError as error:

@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode
+from ottla.server.context import RequestContext
+from ottla.server.handlers.write_txn_markers import handle
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -71,5 +78,28 @@ def test_an_older_coordinator_is_fenced() -> None:
         assert await mark(broker, producer, 0, coordinator_epoch=5) == [ErrorCode.NONE]
         fenced = ErrorCode.TRANSACTION_COORDINATOR_FENCED
         assert await mark(broker, producer, 0, coordinator_epoch=4) == [fenced]
+
+    with_broker(test)
+
+
+def test_others_are_served_while_thousands_of_markers_are_written() -> None:
+    """A request of 8 MB can ask for two million; they were written in one go."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        producer = Transactional(broker)
+        await producer.init()
+        topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0] * 500)]
+        marker = WritableTxnMarker(
+            producer_id=producer.producer.producer_id, producer_epoch=0, topics=topics
+        )
+        services: Any = SimpleNamespace(markers=broker.machine.broker.markers)
+        context = RequestContext(1, None, "PLAINTEXT", "localhost")
+        marking = begin(handle(services, WriteTxnMarkersRequest(markers=[marker]), context))
+        led = broker.machine.broker.replicas.partition("t", 0)
+        assert 0 < led.log.log_end_offset < 500
+        assert isinstance(marking, asyncio.Task)
+        await marking
+        assert led.log.log_end_offset == 500
 
     with_broker(test)
