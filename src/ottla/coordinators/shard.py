@@ -136,9 +136,9 @@ class Shard(Generic[S]):
                     continue
                 record_count += header.record_count
                 producer_id = header.producer_id
-                for record in iter_records(batch):
+                for number, record in enumerate(iter_records(batch)):
                     self._replay_loaded(record, producer_id)
-                    if self._clock.monotonic_s() >= slice_ends_s:
+                    if not number & 15 and self._clock.monotonic_s() >= slice_ends_s:
                         await asyncio.sleep(0)
                         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
         if not self._is_closed:
