@@ -309,7 +309,11 @@ class Broker:
                 )
         counts: dict[str, int] = {}
         ids: dict[str, TopicId | None] = {}
+        # Leaders go on where those before them were: an epoch of 0 would drop what the log knows of
+        # epochs, and partitions would refuse the markers of a transaction coordinator as old ones.
+        epochs: dict[str, dict[int, int]] = {}
         for (topic, number), found in self.logs.logs.items():
+            epochs.setdefault(topic, {})[number] = found.latest_epoch + 1
             counts[topic] = max(counts.get(topic, 0), number + 1)
             ids[topic] = ids.get(topic) or found.topic_id
         for topic, count in counts.items():
@@ -321,6 +325,7 @@ class Broker:
                     topic,
                     assignments=[(number, (self.broker_id,)) for number in range(count)],
                     id=ids[topic],
+                    leader_epochs=epochs[topic],
                 )
             )
         await end_adoption(self._store)

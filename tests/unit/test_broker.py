@@ -25,6 +25,7 @@ from ottla.wire.messages.delete_topics import (
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+from tests.support.simulated_transaction import Transactional, read
 
 
 async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:
@@ -98,6 +99,32 @@ def test_a_crash_while_logs_are_taken_over_makes_no_strays(monkeypatch: pytest.M
         await broker.machine.start()
         assert set(await topics(broker)) == set("abcd")
         assert not [n for n in broker.machine.disk.list_folder("/data") if n.endswith("stray")]
+
+    with_broker(test)
+
+
+def test_transactions_go_on_in_logs_that_were_taken_over() -> None:
+    """Their partitions have heard of a coordinator of epoch 7, as logs of Apache Kafka have. One of
+    epoch 0 was refused, and the transaction never ended."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        producer = Transactional(broker)
+        await producer.init()
+        replicas = broker.machine.broker.replicas
+        for at in replicas.topic_partitions():
+            replicas.partition(*at).leader_epoch = 7
+        await producer.send("t", b"before")
+        await producer.commit()
+        await broker.machine.stop()
+        broker.machine.ensemble = MemoryEnsemble()
+        await broker.start()
+        assert broker.machine.broker.replicas.partition("t", 0).leader_epoch == 8
+        await producer.init()
+        assert await producer.send("t", b"after") is ErrorCode.NONE
+        await producer.commit()
+        await asyncio.sleep(5)
+        assert await read(broker, "t") == [b"before", b"after"]
 
     with_broker(test)
 

@@ -49,6 +49,8 @@ class NewTopic:
     config: Mapping[str, str | None] = field(default_factory=dict)
     id: TopicId | None = None
     """Of a topic whose logs are there already; a new one gets a new id."""
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    """By partition, of such a topic: above those of the leaders that wrote its logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class Topics:
         self._check_config(config)
         replicas = self._manual(topic) if topic.assignments else self._placed(topic)
         partitions = tuple(
-            self._partition(number, brokers) for number, brokers in enumerate(replicas)
+            self._partition(number, brokers, topic.leader_epochs.get(number, 0))
+            for number, brokers in enumerate(replicas)
         )
         topic_id = topic.id or new_topic_id(self._rng)
         return TopicCreated(TopicImage(topic.name, topic_id, partitions), config)
@@ -255,11 +258,13 @@ class Topics:
                 f"partition {partition} has {len(brokers)} replicas, those before it {factor}"
             )
 
-    def _partition(self, partition: int, brokers: tuple[int, ...]) -> PartitionImage:
+    def _partition(
+        self, partition: int, brokers: tuple[int, ...], leader_epoch: int = 0
+    ) -> PartitionImage:
         """Every replica runs, so every one is in the first ISR, and the first one leads."""
         state = LeaderAndIsr(
             leader=brokers[0],
-            leader_epoch=0,
+            leader_epoch=leader_epoch,
             isr=brokers,
             controller_epoch=self._writer.leadership.controller_epoch,
         )
