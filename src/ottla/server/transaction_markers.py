@@ -98,4 +98,4 @@ class TransactionMarkerWriter:
 
     def _exists(self, at: TopicPartition) -> bool:
         topic = self._image.topics.get(at.topic)
-        return topic is not None and at.partition < len(topic.partitions)
+        return topic is not None and 0 <= at.partition < len(topic.partitions)

@@ -37,6 +37,10 @@ from ottla.storage.verification import Verification, VerificationGuard
 
 logger = logging.getLogger(__name__)
 
+VERIFICATION_COUNT_MAX = 1000
+"""Questions to the coordinator that a partition remembers. Anybody can make it ask; a producer
+whose question is forgotten tries again."""
+
 # Of a NamedTuple its own constructor takes twice as long; every append of a producer makes one.
 _new_tuple = tuple.__new__
 
@@ -225,6 +229,8 @@ class ProducerState:
                 return None
         verification = self._verifications.get(producer_id)
         if verification is None:
+            if len(self._verifications) >= VERIFICATION_COUNT_MAX:
+                del self._verifications[next(iter(self._verifications))]
             verification = self._verifications[producer_id] = Verification(
                 producer_epoch,
                 base_sequence,

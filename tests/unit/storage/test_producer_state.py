@@ -18,7 +18,12 @@ from ottla.records.builder import ControlType, build_batch, build_end_txn_marker
 from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record
 from ottla.storage.producer_entry import ProducerEntry
-from ottla.storage.producer_state import EndedTransaction, ProducerState, ProducerStateConfig
+from ottla.storage.producer_state import (
+    VERIFICATION_COUNT_MAX,
+    EndedTransaction,
+    ProducerState,
+    ProducerStateConfig,
+)
 from ottla.storage.verification import VerificationGuard
 
 SEQUENCE_MAX = 2**31 - 1
@@ -474,3 +479,12 @@ def test_a_snapshot_brings_back_open_transactions() -> None:
     assert list(state.producers) == [9]
     assert state.transactions.first_unstable_offset == 10
     assert state.has_open_transaction(9, 0)
+
+
+def test_what_is_verified_takes_no_more_than_so_much_memory() -> None:
+    """Producers that do not exist can ask as often as they like."""
+    state = _state()
+    first = _guard(state)
+    for producer_id in range(1000, 1000 + VERIFICATION_COUNT_MAX):
+        state.begin_verification(producer_id, 0, 0, supports_epoch_bump=True, now_ms=50, offset=99)
+    assert _guard(state) is not first, "the oldest is forgotten"

@@ -227,7 +227,9 @@ class TransactionCoordinator(Runtime[TransactionShard]):
 
     async def _finish(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
-        shard = self._shards[self.partition_of(transactional_id)]
+        shard = self._shards.get(self.partition_of(transactional_id))
+        if shard is None:
+            return  # Leadership was lost; whoever has it now finds the transaction prepared.
         markers = TransactionMarkers(
             transactional_id=transactional_id,
             producer_id=transaction.producer_id,

@@ -117,12 +117,12 @@ class Fetch:
                 is_committed_only=self._is_committed_only,
                 at_least_one=self._byte_count == 0,
             )
+            aborted: list[AbortedTransaction] | None = None
+            if self._is_committed_only:
+                records, aborted = self._leave_out(partition, fetched, records)
         except KafkaError as error:
             self._has_error = True
             return self._error(fetched, error)
-        aborted: list[AbortedTransaction] | None = None
-        if self._is_committed_only:
-            records, aborted = self._leave_out(partition, fetched, records)
         if isinstance(records, Cold):
             self._cold.append((partition, records))
             records = None

@@ -448,3 +448,18 @@ def test_a_cold_transaction_index_is_read_off_the_loop() -> None:
         assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
 
     with_broker(test)
+
+
+def test_a_transaction_index_that_cannot_be_read_is_an_error_of_the_storage() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await with_transactions(broker)
+        await transactions.end(partition, 8, is_commit=True)
+        partition.log.roll()
+        await asyncio.sleep(1)
+        path = f"{partition.log.path}/00000000000000000000.txnindex"
+        broker.machine.disk.fail(Fault("read_at", path))
+        asked = request("t", ask(), isolation_level=COMMITTED, max_wait_ms=1000)
+        data = only(await broker.call(asked, FetchResponse, BY_NAME))
+        assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    with_broker(test)
