@@ -14,6 +14,8 @@ For tests and for bench (both run with the root of the repository on `sys.path`)
         kafka.kill()
     ApacheKafkaBroker(folder, settings={"log.flush.interval.messages": "1"}, heap_mb=1024)
     run_class("org.apache.kafka.tools.TopicCommand", ...)    # any class with a main
+    quick_command("WordCount.java", ...)                     # or a program of ours, to run it
+                                                             # yourself; also Streams and Connect
 """
 
 from tools.apache_kafka.assembly import VERSION, libs, missing
