@@ -19,6 +19,7 @@ from tests.support.transactional_clients import TIMEOUT_S, ConfluentProducer, re
 from tools.apache_kafka import quick_command, run_tool
 
 PARTITION_COUNT = 2
+TRANSACTION_SIZE = 20
 SEED = 20_240_503
 
 
@@ -66,7 +67,14 @@ class Copier:
             "org.apache.kafka.tools.TransactionalMessageCopier",
             *("--broker-list", bootstrap, "--transactional-id", self.transactional_id),
             *("--input-topic", source, "--input-partition", str(partition or 0)),
-            *("--output-topic", target, "--consumer-group", target, "--transaction-size", "20"),
+            *(
+                "--output-topic",
+                target,
+                "--consumer-group",
+                target,
+                "--transaction-size",
+                str(TRANSACTION_SIZE),
+            ),
             # Whoever comes after one that was killed waits for the offsets under way.
             *("--transaction-timeout", "5000", "--enable-random-aborts"),
             *(["--group-mode", "--use-group-metadata"] if partition is None else []),
@@ -117,14 +125,15 @@ def test_copier_that_is_killed(bootstrap: str, topic: str, is_member: bool) -> N
             copier.kill()
     expected = dict.fromkeys(range(PARTITION_COUNT), values)
     assert read_by_confluent(bootstrap, target, PARTITION_COUNT, "read_committed") == expected
-    with_aborted = read_by_confluent(bootstrap, target, PARTITION_COUNT, "read_uncommitted")
-    assert len(with_aborted[0]) > len(values), "some were aborted"
     (state,) = transactions(
         bootstrap, "describe", "--transactional-id", copiers[0].transactional_id
     )
-    assert state["TransactionState"].startswith("Complete")
-    # Of version 2 (KIP-890): every end of a transaction gives the producer its next epoch.
-    assert int(state["ProducerEpoch"]) > 10
+    # Empty where all was copied before the last start.
+    assert state["TransactionState"] in ("Empty", "CompleteCommit", "CompleteAbort")
+    # Of version 2 (KIP-890): every end of a transaction gives the producer its next epoch. About a
+    # third of them are aborts, often before a record was sent.
+    commit_count = len(values) * (PARTITION_COUNT // len(copiers)) // TRANSACTION_SIZE
+    assert int(state["ProducerEpoch"]) > commit_count + 3 * (1 + kill_count)
 
 
 def console_consumer(bootstrap: str, topic: str, record_count: int, *more: str) -> str:
