@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
+
+from ottla.client.blocking import GaveUp
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicId
+from ottla.pipeline.columns import COLUMNS, schema
+from ottla.pipeline.fetcher import DataLoss
+from ottla.pipeline.options import OptionError
+from ottla.pipeline.source import BatchReader, OttlaDataSource
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+from ottla.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ottla.wire.messages.metadata import MetadataRequest
+from tests.support.socket_broker import TOPIC_ID, SocketBroker
+
+LOG_END = 40
+
+
+@pytest.fixture
+def broker() -> Iterator[SocketBroker]:
+    """Partition 1 of `clicks` has records, partition 0 is empty."""
+
+    def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        answers = [
+            ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index,
+                offset=LOG_END if asked.timestamp == -1 and asked.partition_index else 0,
+            )
+            for asked in request.topics[0].partitions
+        ]
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name="clicks", partitions=answers)]
+        )
+
+    def fetch(request: FetchRequest) -> FetchResponse:
+        first = request.topics[0].partitions[0].fetch_offset
+        records = [Record(one, one, None, b"%d" % one) for one in range(first, LOG_END)]
+        return fetched(records=bytes(build_batch(records)), high_watermark=LOG_END)
+
+    with SocketBroker() as broker:
+        broker.answers[ListOffsetsRequest] = offsets
+        broker.answers[FetchRequest] = fetch
+        yield broker
+
+
+def fetched(**fields: Any) -> FetchResponse:
+    partition = PartitionData(partition_index=1, **fields)
+    return FetchResponse(
+        responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])]
+    )
+
+
+def reader_of(broker: SocketBroker, **options: str) -> BatchReader:
+    needed = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{broker.port}",
+        "subscribe": "clicks",
+        "columns": "offset,value",
+    }
+    given = {name: value for name, value in {**needed, **options}.items() if value}
+    source = OttlaDataSource(given)
+    return source.reader(source.schema())
+
+
+def read_all(reader: BatchReader) -> list[tuple[int, bytes]]:
+    """As Spark does it: what goes to a task is pickled."""
+    rows: list[tuple[int, bytes]] = []
+    for partition in reader.partitions():
+        task_reader, task_partition = pickle.loads(pickle.dumps((reader, partition)))
+        for batch in task_reader.read(task_partition):
+            columns = batch.to_pydict()
+            rows += zip(columns["offset"], columns["value"], strict=True)
+    return rows
+
+
+def test_the_schema_is_the_one_that_batches_have() -> None:
+    source = OttlaDataSource({"columns": ",".join(COLUMNS)})
+    assert to_arrow_schema(source.schema(), timezone="UTC") == schema(COLUMNS)
+    assert [field.name for field in OttlaDataSource({}).schema()] == [*COLUMNS[:-1]]
+
+
+def test_a_schema_of_the_users_own_is_refused() -> None:
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "clicks"}
+    with pytest.raises(OptionError, match="set columns instead"):
+        OttlaDataSource(options).reader(StructType([StructField("offset", LongType())]))
+
+
+def test_a_partition_with_records_is_one_task(broker: SocketBroker) -> None:
+    reader = reader_of(broker)
+    (partition,) = reader.partitions()
+    found = partition.value
+    assert (found.topic, found.partition, found.start, found.end) == ("clicks", 1, 0, LOG_END)
+    assert read_all(reader) == [(one, b"%d" % one) for one in range(LOG_END)]
+
+
+def test_pieces_are_read_as_the_whole_is(broker: SocketBroker) -> None:
+    reader = reader_of(broker, minPartitions="4")
+    assert len(reader.partitions()) == 4
+    assert read_all(reader) == [(one, b"%d" % one) for one in range(LOG_END)]
+
+
+def test_where_nothing_is_to_be_read_one_task_reads_nothing(broker: SocketBroker) -> None:
+    reader = reader_of(broker, subscribe="", assign='{"clicks":[0]}')
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_batches_have_the_columns_that_were_named(broker: SocketBroker) -> None:
+    reader = reader_of(broker, columns="value,partition")
+    (batch,) = reader.read(reader.partitions()[0])
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.schema == schema(["value", "partition"])
+
+
+def test_a_loss_names_the_option_to_go_on(broker: SocketBroker) -> None:
+    broker.answers[FetchRequest] = lambda request: fetched(
+        error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)
+    )
+    with pytest.raises(DataLoss, match="set option failOnDataLoss to false"):
+        read_all(reader_of(broker))
+    assert read_all(reader_of(broker, failOnDataLoss="false")) == []
+
+
+def test_a_topic_made_anew_is_a_loss(broker: SocketBroker) -> None:
+    reader = reader_of(broker)
+    lenient = reader_of(broker, failOnDataLoss="false")
+    (partition,) = reader.partitions()
+    topics = broker.metadata().topics
+    topics[0].topic_id = TopicId(bytes(range(1, 17)))
+    broker.answers[MetadataRequest] = lambda request: broker.metadata(topics=topics)
+    with pytest.raises(DataLoss, match=r"made anew.*set option failOnDataLoss to false"):
+        list(reader.read(partition))
+    assert list(lenient.read(partition)) == []
+
+
+def test_a_broker_that_stays_away_is_an_error_that_names_the_option(broker: SocketBroker) -> None:
+    reader = reader_of(broker, **{"kafka.default.api.timeout.ms": "100"})
+    (partition,) = reader.partitions()
+    broker.answers[FetchRequest] = lambda request: None
+    with pytest.raises(GaveUp, match=r"reading clicks-1 .*kafka\.default\.api\.timeout\.ms"):
+        list(reader.read(partition))
