@@ -37,6 +37,9 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     "Transactions": {
         "transactions": _Entry("transactions", "List, describe, find hanging ones and abort."),
     },
+    "Pipelines": {
+        "generate": _Entry("generate", "Write realistic input of a pipeline to a topic."),
+    },
     "Insight": {
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
         "perf": _Entry("perf", "Measure producing and consuming."),
