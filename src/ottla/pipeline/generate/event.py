@@ -10,7 +10,8 @@ from random import Random
 from typing import Generic, TypeVar
 
 LATE_MS_MAX = 120_000
-"""No record arrives later than this after its event time: a watermark of more drops nothing."""
+"""No record arrives later than this after its event time: a watermark of more drops nothing, as
+long as partitions are read at the same pace."""
 
 _LATE_SHARE = 0.02
 
@@ -35,7 +36,7 @@ class Event(Generic[Fact]):
 
     @property
     def is_late(self) -> bool:
-        """It comes after records with later event times."""
+        """It comes so late that others overtake it, where there are others."""
         return self.arrival_ms - self.event_time_ms >= 1000
 
 

@@ -118,6 +118,8 @@ def test_lines_say_what_their_facts_say(format: str) -> None:
         assert fields is not None, e.value
         is_access = format in (NGINX, APACHE)
         assert fields["time"] == (access_time_of if is_access else iso_of)(line.time_ms)
+        assert e.event_time_ms == line.time_ms
+        assert not is_access or line.time_ms % 1000 == 0
         assert fields["message"].replace('\\"', '"') == line.message
         assert level_of(fields) == line.level
         assert e.key.decode() == line.service == fields.get("service", line.service)
