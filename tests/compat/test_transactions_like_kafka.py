@@ -611,7 +611,9 @@ def test_describe(both: Both, topic: str) -> None:
         one.begin()
         one.add(one.begin(), 0, 2)
         other.begin()
-        names = [topic, f"{topic}-2", f"{topic}-unknown", "", topic]
+        # Each once: of one that is named twice Kafka answers twice, and Ottla once, so that a short
+        # question cannot have an endless answer.
+        names = [topic, f"{topic}-2", f"{topic}-unknown", ""]
         answer = subject.ask(DescribeTransactionsRequest(transactional_ids=names), 0)
         return [
             [one.describe(name) for name in names],
