@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import confluent_kafka
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ottla.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from tests.support.side_by_side import Subject
 
 NOW_MS = 1_700_000_000_000
@@ -27,21 +32,26 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def fill(subject: Subject, topic: str) -> None:
-    """Two partitions; every tenth record has a header."""
-    subject.create(topic, 2)
+    # Its records are years old: by default they would be deleted before they are read.
+    subject.create(topic, 2, retention_ms="-1")
+    for partition in range(2):
+        produce(subject, topic, partition, range(RECORDS_A_PARTITION))
+
+
+def produce(subject: Subject, topic: str, partition: int, numbers: range) -> None:
+    """Every tenth record has a header, every second one a key."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": subject.bootstrap, "compression.type": "lz4"}
     )
-    for partition in range(2):
-        for number in range(RECORDS_A_PARTITION):
-            producer.produce(
-                topic,
-                partition=partition,
-                key=b"k%d" % number if number % 2 else None,
-                value=b"%d" % number,
-                timestamp=NOW_MS + number,
-                headers=[("n", b"%d" % number)] if number % 10 == 0 else None,
-            )
+    for number in numbers:
+        producer.produce(
+            topic,
+            partition=partition,
+            key=b"k%d" % number if number % 2 else None,
+            value=b"%d" % number,
+            timestamp=NOW_MS + number,
+            headers=[("n", b"%d" % number)] if number % 10 == 0 else None,
+        )
     assert producer.flush(30) == 0
 
 
@@ -106,3 +116,46 @@ def test_errors_name_the_option(spark: SparkSession, subject: Subject) -> None:
         read(spark, subject, subscribe="source-errors", startingOffset="earliest")
     with pytest.raises(PySparkException, match="option subscribe: there is no topic source-errors"):
         read(spark, subject, subscribe="source-errors").count()
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    spark: SparkSession, subject: Subject, tmp_path: Path
+) -> None:
+    """All that is there, in limited batches; then what came since, and a partition added."""
+    fill(subject, "source-stream")
+    assert run_available(spark, subject, tmp_path) > 3
+    produce(subject, "source-stream", 0, range(RECORDS_A_PARTITION, RECORDS_A_PARTITION + 7))
+    wanted = CreatePartitionsTopic(name="source-stream", count=3, assignments=None)
+    answer = subject.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=30_000))
+    assert [one.error_code for one in answer.results] == [0]
+    subject.wait_until_led("source-stream")
+    produce(subject, "source-stream", 2, range(5))
+    run_available(spark, subject, tmp_path)
+    rows = spark.read.parquet(str(tmp_path / "out")).select("partition", "offset").collect()
+    expected = {0: RECORDS_A_PARTITION + 7, 1: RECORDS_A_PARTITION, 2: 5}
+    assert sorted(map(tuple, rows)) == [
+        (partition, offset) for partition, count in expected.items() for offset in range(count)
+    ]
+
+
+def run_available(spark: SparkSession, subject: Subject, folder: Path) -> int:
+    """How many batches had rows."""
+    frame = (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", subject.bootstrap)
+        .option("subscribe", "source-stream")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "300")
+        .load()
+    )
+    query = (
+        frame.writeStream.format("parquet")
+        .option("path", str(folder / "out"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    counts = [progress.numInputRows for progress in query.recentProgress]
+    assert max(counts) <= 300
+    return sum(1 for count in counts if count)

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster, Topic
-from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition, topic_id_from_text, topic_id_text
 from ottla.pipeline.options import Boundary, Everywhere, Offsets, OptionError, ReadOptions
 
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """What a pattern does not mean, even where it matches."""
 
-OffsetsJson = dict[str, dict[str, int]]
-"""Topic to partition to offset, as Spark's connector writes them: {"clicks": {"0": 23}}."""
+_TOPIC_IDS = "@topicIds"
+"""Beside the topics in the JSON of a position, and no name that a topic can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,37 @@ class OffsetRange:
         return max(0, self.end - self.start)
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
-    found: OffsetsJson = {}
-    for where in sorted(offsets):
-        found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
-    return found
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a stream is. Spark keeps it in its checkpoint, as the JSON of Spark's connector with
+    the topics' ids beside it: {"clicks": {"0": 23}, "@topicIds": {"clicks": "..."}}."""
 
+    offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, TopicId]
 
-def from_json(found: OffsetsJson) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(topic, int(partition)): offset
-        for topic, partitions in found.items()
-        for partition, offset in partitions.items()
-    }
+    def to_json(self) -> dict[str, dict[str, int | str]]:
+        found: dict[str, dict[str, int | str]] = {}
+        for where in sorted(self.offsets):
+            found.setdefault(where.topic, {})[str(where.partition)] = self.offsets[where]
+        found[_TOPIC_IDS] = {
+            topic: topic_id_text(self.topic_ids[topic]) for topic in sorted(self.topic_ids)
+        }
+        return found
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Mapping[str, int | str]]) -> Position:
+        offsets = {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in found.items()
+            if topic != _TOPIC_IDS
+            for partition, offset in partitions.items()
+        }
+        ids = found.get(_TOPIC_IDS, {})
+        return cls(offsets, {topic: topic_id_from_text(str(ids[topic])) for topic in ids})
+
+    def is_in(self, where: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Whether it has an offset in this partition, of the topic with this id."""
+        return where in self.offsets and self.topic_ids.get(where.topic) == topic_id
 
 
 # -- topics and their partitions ---------------------------------------------------------------

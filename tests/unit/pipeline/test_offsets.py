@@ -1,19 +1,19 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, READ_UNCOMMITTED, BlockingCluster
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.pipeline.offsets import (
     OffsetRange,
-    from_json,
+    Position,
     limited,
     resolve_ranges,
     split,
-    to_json,
 )
 from ottla.pipeline.options import OptionError, ReadOptions
 from ottla.wire.messages.list_offsets import (
@@ -146,11 +146,22 @@ def test_the_isolation_level_decides_where_a_partition_ends(broker: SocketBroker
     assert asked == {READ_UNCOMMITTED}
 
 
-def test_offsets_as_sparks_connector_writes_them() -> None:
+def test_a_position_is_written_as_sparks_connector_does_with_the_ids_beside_it() -> None:
     offsets = {ONE: 7, ZERO: 5, TopicPartition("views", 10): 0}
-    written = to_json(offsets)
-    assert written == {"clicks": {"0": 5, "1": 7}, "views": {"10": 0}}
-    assert from_json(written) == offsets
+    position = Position(offsets, {"views": NO_TOPIC_ID, "clicks": TOPIC_ID})
+    written = position.to_json()
+    assert json.dumps(written) == (
+        '{"clicks": {"0": 5, "1": 7}, "views": {"10": 0}, "@topicIds": '
+        '{"clicks": "AAECAwQFBgcICQoLDA0ODw", "views": "AAAAAAAAAAAAAAAAAAAAAA"}}'
+    )
+    assert Position.from_json(json.loads(json.dumps(written))) == position
+
+
+def test_a_position_is_in_a_topic_by_its_id() -> None:
+    position = Position({ZERO: 5}, {"clicks": TOPIC_ID})
+    assert position.is_in(ZERO, TOPIC_ID)
+    assert not position.is_in(ONE, TOPIC_ID)
+    assert not position.is_in(ZERO, NO_TOPIC_ID)
 
 
 def a_range(partition: int, start: int, end: int) -> OffsetRange:

@@ -8,15 +8,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructField, StructType
 
 from ottla.client.blocking import GaveUp
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import TopicId
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.pipeline.columns import COLUMNS, schema
 from ottla.pipeline.fetcher import DataLoss
+from ottla.pipeline.offsets import Position
 from ottla.pipeline.options import OptionError
-from ottla.pipeline.source import BatchReader, OttlaDataSource
+from ottla.pipeline.source import BatchReader, OttlaDataSource, StreamReader
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages.fetch import (
@@ -159,3 +161,94 @@ def test_a_broker_that_stays_away_is_an_error_that_names_the_option(broker: Sock
     broker.answers[FetchRequest] = lambda request: None
     with pytest.raises(GaveUp, match=r"reading clicks-1 .*kafka\.default\.api\.timeout\.ms"):
         list(reader.read(partition))
+
+
+def stream_of(broker: SocketBroker, **options: str) -> StreamReader:
+    needed = {
+        "kafka.bootstrap.servers": f"127.0.0.1:{broker.port}",
+        "subscribe": "clicks",
+        "columns": "offset,value",
+        "startingOffsets": "earliest",
+    }
+    source = OttlaDataSource({**needed, **options})
+    return source.streamReader(source.schema())
+
+
+def position(zero: int, one: int, topic_id: TopicId = TOPIC_ID) -> dict[str, Any]:
+    offsets = {TopicPartition("clicks", 0): zero, TopicPartition("clicks", 1): one}
+    return Position(offsets, {"clicks": topic_id}).to_json()
+
+
+def bounds(partitions: list[InputPartition]) -> list[tuple[int, int, int]]:
+    return [(one.value.partition, one.value.start, one.value.end) for one in partitions]
+
+
+def test_a_stream_goes_from_position_to_position(broker: SocketBroker) -> None:
+    reader = stream_of(broker)
+    start = reader.initialOffset()
+    assert start == position(0, 0)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == reader.reportLatestOffset() == position(0, LOG_END)
+    (partition,) = reader.partitions(start, end)
+    (batch,) = pickle.loads(pickle.dumps(reader)).read(partition)
+    assert batch.column("offset").to_pylist() == [*range(LOG_END)]
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert reader.partitions(end, end) == []
+
+
+def test_a_stream_without_a_start_begins_with_what_comes(broker: SocketBroker) -> None:
+    options = {"kafka.bootstrap.servers": f"127.0.0.1:{broker.port}", "subscribe": "clicks"}
+    source = OttlaDataSource(options)
+    assert source.streamReader(source.schema()).initialOffset() == position(0, LOG_END)
+
+
+def test_a_batch_is_limited_unless_all_is_asked_for(broker: SocketBroker) -> None:
+    reader = stream_of(broker, maxOffsetsPerTrigger="15", minPartitions="3")
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(position(0, 0), limit)
+    assert end == position(0, 15)
+    assert bounds(reader.partitions(position(0, 0), end)) == [(1, 0, 5), (1, 5, 10), (1, 10, 15)]
+    assert reader.latestOffset(position(0, 0), ReadAllAvailable()) == position(0, LOG_END)
+
+
+def test_what_comes_later_is_not_available_now(broker: SocketBroker) -> None:
+    reader = stream_of(broker, maxOffsetsPerTrigger="30")
+    reader.prepareForTriggerAvailableNow()
+    broker.answers[ListOffsetsRequest] = lambda request: pytest.fail("it was asked again")
+    first = reader.latestOffset(position(0, 0), reader.getDefaultReadLimit())
+    second = reader.latestOffset(first, reader.getDefaultReadLimit())
+    assert (first, second) == (position(0, 30), position(0, LOG_END))
+    assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning(broker: SocketBroker) -> None:
+    start = Position({TopicPartition("clicks", 0): 0}, {"clicks": TOPIC_ID}).to_json()
+    reader = stream_of(broker)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (position(0, LOG_END + 1), "clicks-1 was read up to offset 41 and ends at 40 now"),
+        (position(0, 3, NO_TOPIC_ID), "topic clicks was deleted and made anew"),
+        ({**position(0, 3), "views": {"7": 5}}, "views-7 was read up to offset 5 and is not there"),
+    ],
+)
+def test_a_stream_says_what_it_lost(
+    broker: SocketBroker, start: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(DataLoss, match=f"{words}.*set option failOnDataLoss to false"):
+        stream_of(broker).latestOffset(start, ReadAllAvailable())
+    lenient = stream_of(broker, failOnDataLoss="false")
+    assert lenient.latestOffset(start, ReadAllAvailable()) == position(0, LOG_END)
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning_where_loss_is_allowed(
+    broker: SocketBroker,
+) -> None:
+    reader = stream_of(broker, failOnDataLoss="false")
+    start = position(0, 30, NO_TOPIC_ID)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
