@@ -14,7 +14,7 @@ from ottla.records.batch import (
     TRANSACTIONAL_FLAG,
 )
 from ottla.server.services import Services
-from ottla.wire.produce_heads import ProduceHeads
+from ottla.wire.produce_heads import ProduceHead, ProduceHeads
 
 _unpack_producer = struct.Struct(">qh").unpack_from
 
@@ -66,4 +66,13 @@ class RepeatedProduce:
 
     def learn(self, frame: memoryview) -> None:
         """After the handler has answered."""
-        self._heads.learn(frame)
+        self._heads.learn(frame, self._is_led)
+
+    def _is_led(self, head: ProduceHead) -> bool:
+        """Whoever writes to what is not here is not to fill the memory with it."""
+        replicas = self._services.replicas
+        try:
+            replicas.partition(head.name or replicas.topic_name(head.topic_id) or "", head.index)
+        except KafkaError:
+            return False
+        return True

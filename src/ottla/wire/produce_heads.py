@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Callable
 
 from ottla.kernel.ids import TopicId
 from ottla.kernel.transport import Part
@@ -186,8 +187,9 @@ class ProduceHeads:
             return None
         return head, correlation_id, frame[start:stop]
 
-    def learn(self, frame: memoryview) -> None:
-        """From a request that the general way has answered."""
+    def learn(self, frame: memoryview, is_kept: Callable[[ProduceHead], bool]) -> None:
+        """From a request that the general way has answered, unless nothing like it is worth being
+        kept."""
         end = self._head_end(frame)
         if end is None or end - 8 > HEAD_BYTES_MAX:
             return
@@ -200,9 +202,7 @@ class ProduceHeads:
             return
         (topic,) = request.topic_data
         (partition,) = topic.partition_data
-        if len(self._heads) >= HEAD_COUNT_MAX:
-            self._heads.clear()
-        self._heads[key] = ProduceHead(
+        head = ProduceHead(
             self._version,
             request.acks,
             topic.name,
@@ -210,6 +210,11 @@ class ProduceHeads:
             partition.index,
             has_transactional_id=request.transactional_id is not None,
         )
+        if not is_kept(head):
+            return
+        if len(self._heads) >= HEAD_COUNT_MAX:
+            self._heads.clear()
+        self._heads[key] = head
 
     def _head_end(self, frame: memoryview) -> int | None:
         """None where the request has not the form of which heads are kept."""

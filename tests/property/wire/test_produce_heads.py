@@ -22,7 +22,7 @@ from ottla.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from ottla.wire.produce_heads import HEADS_SINCE, ProduceHeads
+from ottla.wire.produce_heads import HEADS_SINCE, ProduceHead, ProduceHeads
 
 _VERSIONS = st.integers(HEADS_SINCE, ProduceRequest.VERSIONS.stop - 1)
 _INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -31,6 +31,10 @@ _INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 _RECORDS = st.binary(max_size=200) | st.sampled_from(
     [0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_151]
 ).map(bytes)
+
+
+def always(head: ProduceHead) -> bool:
+    return True
 
 
 @st.composite
@@ -92,7 +96,8 @@ def assert_found_as_decoded(heads: ProduceHeads, frame: bytearray, version: int)
     (topic,) = request.topic_data
     (partition,) = topic.partition_data
     assert (header.api_version, header.correlation_id) == (version, correlation_id)
-    assert (request.transactional_id, request.acks) == (None, head.acks)
+    assert (request.transactional_id is not None) == head.has_transactional_id
+    assert request.acks == head.acks
     assert (topic.name, topic.topic_id) == (head.name, head.topic_id)
     assert (partition.index, partition.records) == (head.index, records)
     assert end == len(frame)
@@ -107,7 +112,7 @@ def test_a_request_is_found_whatever_its_records(
     request = data.draw(plain_requests(version))
     frame = frame_of(request, version, data.draw(_INT32), client_id)
     assert heads.find(memoryview(frame)) is None
-    heads.learn(memoryview(frame))
+    heads.learn(memoryview(frame), always)
     assert assert_found_as_decoded(heads, frame, version)
 
     request.topic_data[0].partition_data[0].records = memoryview(data.draw(_RECORDS))
@@ -128,7 +133,7 @@ def test_no_request_is_found_as_another(
         for request in data.draw(st.lists(kinds, min_size=1, max_size=4))
     ]
     for frame in frames:
-        heads.learn(memoryview(frame))
+        heads.learn(memoryview(frame), always)
     for frame in frames:
         assert_found_as_decoded(heads, frame, version)
         for _ in range(data.draw(st.integers(1, 3))):
@@ -150,7 +155,7 @@ def test_an_answer_is_what_the_encoder_makes(
     heads = ProduceHeads(version)
     request = data.draw(plain_requests(version))
     frame = frame_of(request, version, correlation_id, "me")
-    heads.learn(memoryview(frame))
+    heads.learn(memoryview(frame), always)
     found = heads.find(memoryview(frame))
     assert found is not None
 

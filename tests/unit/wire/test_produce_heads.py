@@ -13,9 +13,18 @@ from ottla.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.wire.produce_heads import HEAD_BYTES_MAX, HEAD_COUNT_MAX, ProduceHeads
+from ottla.wire.produce_heads import (
+    HEAD_BYTES_MAX,
+    HEAD_COUNT_MAX,
+    ProduceHead,
+    ProduceHeads,
+)
 
 VERSION = 12
+
+
+def always(head: ProduceHead) -> bool:
+    return True
 
 
 def frame_of(
@@ -46,7 +55,7 @@ def frame_of(
 
 def test_only_what_was_learnt_is_found() -> None:
     heads = ProduceHeads(VERSION)
-    heads.learn(frame_of())
+    heads.learn(frame_of(), always)
 
     found = heads.find(frame_of(correlation_id=8, records=b"others"))
     assert found is not None
@@ -66,7 +75,7 @@ def test_only_what_was_learnt_is_found() -> None:
 @pytest.mark.parametrize("transactional_id", ["", "a", "a" * 126])
 def test_a_transactional_id_is_part_of_the_head(transactional_id: str) -> None:
     heads = ProduceHeads(VERSION)
-    heads.learn(frame_of(transactional_id=transactional_id))
+    heads.learn(frame_of(transactional_id=transactional_id), always)
 
     found = heads.find(frame_of(transactional_id=transactional_id, records=b"others"))
     assert found is not None
@@ -75,7 +84,7 @@ def test_a_transactional_id_is_part_of_the_head(transactional_id: str) -> None:
     assert bytes(records) == b"others"
     assert heads.find(frame_of(transactional_id="b" * len(transactional_id) or "b")) is None
     assert heads.find(frame_of(transactional_id=None)) is None
-    heads.learn(frame_of())
+    heads.learn(frame_of(), always)
     plain = heads.find(frame_of())
     assert plain is not None
     assert not plain[0].has_transactional_id
@@ -97,7 +106,7 @@ def test_a_transactional_id_is_part_of_the_head(transactional_id: str) -> None:
 )
 def test_other_forms_go_the_general_way(frame: memoryview) -> None:
     heads = ProduceHeads(VERSION)
-    heads.learn(frame)
+    heads.learn(frame, always)
     assert heads.find(frame) is None
     assert len(heads) == 0
 
@@ -106,13 +115,21 @@ def test_other_forms_go_the_general_way(frame: memoryview) -> None:
 def test_what_follows_the_records_must_be_nothing(tail: bytes) -> None:
     heads = ProduceHeads(VERSION)
     frame = frame_of()
-    heads.learn(frame)
+    heads.learn(frame, always)
     assert heads.find(memoryview(bytes(frame[:-3]) + tail)) is None
 
 
 def test_as_many_are_kept_as_there_is_room_for() -> None:
     heads = ProduceHeads(VERSION)
     for index in range(HEAD_COUNT_MAX + 1):
-        heads.learn(frame_of(index=index))
+        heads.learn(frame_of(index=index), always)
     assert 1 <= len(heads) <= HEAD_COUNT_MAX
     assert heads.find(frame_of(index=HEAD_COUNT_MAX)) is not None
+
+
+def test_what_is_not_worth_it_is_not_kept() -> None:
+    heads = ProduceHeads(VERSION)
+    heads.learn(frame_of(name="absent"), lambda head: head.name != "absent")
+    assert len(heads) == 0
+    heads.learn(frame_of(), lambda head: head.name != "absent")
+    assert len(heads) == 1
