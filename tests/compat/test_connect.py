@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import random
 import socket
-import subprocess
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -20,6 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from tests.support.counts import count
 from tests.support.group_members import wait_until
 from tests.support.need import need_apache_kafka
+from tests.support.restartable_process import RestartableProcess
 from tests.support.transactional_clients import read_by_confluent
 from tools.apache_kafka import quick_command
 
@@ -29,7 +29,7 @@ CONNECTOR = "lines"
 INTERNAL_TOPICS = ("config", "offset", "status")
 
 
-class Worker:
+class Worker(RestartableProcess):
     """One process, in a folder that outlives it. Its connectors are kept in Kafka's topics."""
 
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
@@ -53,19 +53,9 @@ class Worker:
         }
         path = folder / "worker.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        self._command = quick_command("org.apache.kafka.connect.cli.ConnectDistributed", str(path))
-        self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait(TIMEOUT_S)
+        super().__init__(
+            quick_command("org.apache.kafka.connect.cli.ConnectDistributed", str(path))
+        )
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """None while it cannot answer."""
@@ -83,7 +73,7 @@ class Worker:
                 raise
             return None
         except OSError:
-            assert self._process.poll() is None, "the worker has ended"
+            assert self.is_running, "the worker has ended"
             return None
 
     def go_on(self) -> None:

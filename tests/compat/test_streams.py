@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.counts import count
 from tests.support.group_members import wait_until
 from tests.support.need import need_apache_kafka
+from tests.support.restartable_process import RestartableProcess
 from tools.apache_kafka import quick_command
 
 PROGRAM = Path(__file__).parent.parent / "support/java/WordCount.java"
@@ -24,26 +24,16 @@ TIMEOUT_S = 60
 SEED = 20_240_504
 
 
-class Instance:
+class Instance(RestartableProcess):
     """One process. Its folder outlives it."""
 
     def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
         self.folder = folder
-        self._command = quick_command(
-            str(PROGRAM), bootstrap, topic, f"{topic}-lines", f"{topic}-counts", str(folder)
+        super().__init__(
+            quick_command(
+                str(PROGRAM), bootstrap, topic, f"{topic}-lines", f"{topic}-counts", str(folder)
+            )
         )
-        self.start()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(self._command)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.wait(TIMEOUT_S)
 
 
 class Counts:

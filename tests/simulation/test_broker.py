@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -41,6 +38,7 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.schema import Request, Response
 from tests.support.counts import count
+from tests.support.other_process import printed_elsewhere
 
 R = TypeVar("R", bound=Response)
 
@@ -265,16 +263,5 @@ def test_a_loss_is_seen() -> None:
 
 
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
-    def run_elsewhere(hash_seed: str) -> str:
-        code = "from tests.simulation.test_broker import run_seed; print(run_seed(7))"
-        path = os.pathsep.join(sys.path)
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-
-    assert run_elsewhere("1") == run_elsewhere("2")
+    code = "from tests.simulation.test_broker import run_seed; print(run_seed(7))"
+    assert printed_elsewhere(code, hash_seed="1") == printed_elsewhere(code, hash_seed="2")

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +36,7 @@ from tests.support.exactly_once import (
     Copier,
     Ledger,
 )
+from tests.support.other_process import printed_elsewhere
 from tests.support.reconnecting_client import ReconnectingClient
 
 COPIER_COUNT = 4
@@ -170,19 +168,8 @@ def test_nothing_is_lost_with_the_power_where_every_batch_is_synced(seed: int) -
 
 
 def test_a_seed_gives_the_same_run_in_every_process() -> None:
-    def run_elsewhere(hash_seed: str) -> str:
-        code = "from tests.simulation.test_transactions import run_seed; print(run_seed(7))"
-        path = os.pathsep.join(sys.path)
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        ).stdout
-
-    assert run_elsewhere("1") == run_elsewhere("2")
+    code = "from tests.simulation.test_transactions import run_seed; print(run_seed(7))"
+    assert printed_elsewhere(code, hash_seed="1") == printed_elsewhere(code, hash_seed="2")
 
 
 def test_a_loss_is_seen() -> None:

@@ -12,7 +12,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ottla.coordinators.record import CoordinatorRecord, RecordType
+from ottla.coordinators.record import (
+    CoordinatorRecord,
+    RecordType,
+    decode_record,
+    encode_record,
+)
+from ottla.wire.codec import MalformedMessage
 from ottla.wire.schema import Array, Bytes, Field, Fixed, Nested, String, Struct, Type
 
 
@@ -140,3 +146,26 @@ def _json_of_value(value: Any, type: Type, version: int) -> Any:
 def _camel_case(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+# --- damaged bytes -----------------------------------------------------------------------------
+
+
+def assert_damage_is_noticed(
+    types: Mapping[int, RecordType], record: CoordinatorRecord, data: st.DataObject
+) -> None:
+    """Cut and damaged bytes of it are malformed, or another record."""
+    key, encoded = encode_record(record)
+    assert decode_record(types, key, encoded) == record
+    for whole in filter(None, (key, encoded)):
+        position = data.draw(st.integers(0, len(whole) - 1))
+        damaged = whole[:position] + data.draw(st.binary(max_size=3))
+        try:
+            found = decode_record(
+                types,
+                damaged if whole is key else key,
+                damaged if whole is encoded else encoded,
+            )
+        except MalformedMessage:
+            continue
+        assert found is None or isinstance(found, CoordinatorRecord)

@@ -81,7 +81,7 @@ class TransactionMarkerWriter:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _try(self, at: TopicPartition, marker: Marker) -> bool:
-        if not self._exists(at):
+        if self._image.partition(*at) is None:
             return True
         try:
             await self.append(at, marker)
@@ -95,7 +95,3 @@ class TransactionMarkerWriter:
             logger.info("the marker for %s waits: %s", at, error)
             return False
         return True
-
-    def _exists(self, at: TopicPartition) -> bool:
-        topic = self._image.topics.get(at.topic)
-        return topic is not None and 0 <= at.partition < len(topic.partitions)

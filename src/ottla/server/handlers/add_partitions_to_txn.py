@@ -64,7 +64,7 @@ async def _answer(
         for topic in transaction.topics
         for number in topic.partitions
     ]
-    unknown = [at for at in partitions if not _exists(services, at)]
+    unknown = [at for at in partitions if services.image.partition(*at) is None]
     if unknown:
         # All or none: those that exist were not added either.
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -92,11 +92,6 @@ async def _carry_out(
         )
         return dict.fromkeys(partitions, ErrorCode.NONE)
     return services.transactions.verify_partitions(*whose, partitions)
-
-
-def _exists(services: Services, at: TopicPartition) -> bool:
-    topic = services.image.topics.get(at.topic)
-    return topic is not None and 0 <= at.partition < len(topic.partitions)
 
 
 def _results(

@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.coordinators.groups.records import RECORD_TYPES
-from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_record, encode_record
-from ottla.wire.codec import MalformedMessage
-from tests.support.coordinator_records import case_id, read_frozen, records, value_cases
+from ottla.coordinators.record import RecordType, decode_record, encode_record
+from tests.support.coordinator_records import (
+    assert_damage_is_noticed,
+    case_id,
+    read_frozen,
+    records,
+    value_cases,
+)
 from tests.support.counts import count
 from tests.support.group_records import FROZEN, samples
 
@@ -53,18 +58,4 @@ def test_types_are_those_of_their_key_and_value() -> None:
 def test_cut_and_damaged_bytes_are_malformed_or_another_record(
     known: RecordType, version: int, data: st.DataObject
 ) -> None:
-    record = data.draw(records(known, version))
-    key, encoded = encode_record(record)
-    assert decode_record(RECORD_TYPES, key, encoded) == record
-    for whole in filter(None, (key, encoded)):
-        position = data.draw(st.integers(0, len(whole) - 1))
-        damaged = whole[:position] + data.draw(st.binary(max_size=3))
-        try:
-            found = decode_record(
-                RECORD_TYPES,
-                damaged if whole is key else key,
-                damaged if whole is encoded else encoded,
-            )
-        except MalformedMessage:
-            continue
-        assert found is None or isinstance(found, CoordinatorRecord)
+    assert_damage_is_noticed(RECORD_TYPES, data.draw(records(known, version)), data)

@@ -18,8 +18,13 @@ from ottla.coordinators.transactions.records import (
     encode_value,
 )
 from ottla.kernel.ids import TopicPartition
-from ottla.wire.codec import MalformedMessage
-from tests.support.coordinator_records import case_id, read_frozen, records, value_cases
+from tests.support.coordinator_records import (
+    assert_damage_is_noticed,
+    case_id,
+    read_frozen,
+    records,
+    value_cases,
+)
 from tests.support.counts import count
 from tests.support.transaction_records import FROZEN, samples
 
@@ -124,18 +129,4 @@ def test_the_first_version_refuses_to_lose_what_it_has_no_room_for(
 def test_cut_and_damaged_bytes_are_malformed_or_another_record(
     known: RecordType, version: int, data: st.DataObject
 ) -> None:
-    record = data.draw(records(known, version))
-    key, encoded = encode_record(record)
-    assert decode_record(RECORD_TYPES, key, encoded) == record
-    for whole in filter(None, (key, encoded)):
-        position = data.draw(st.integers(0, len(whole) - 1))
-        damaged = whole[:position] + data.draw(st.binary(max_size=3))
-        try:
-            found = decode_record(
-                RECORD_TYPES,
-                damaged if whole is key else key,
-                damaged if whole is encoded else encoded,
-            )
-        except MalformedMessage:
-            continue
-        assert found is None or isinstance(found, CoordinatorRecord)
+    assert_damage_is_noticed(RECORD_TYPES, data.draw(records(known, version)), data)
