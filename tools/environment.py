@@ -14,8 +14,12 @@ _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv"
 _PYTHON = _VENV / "bin" / "python"
 
-# What each profile includes: the development lock is made on top of the other one.
-_PROFILES = {"run": ["run"], "dev": ["run", "dev"]}
+# What each profile includes: each lock is made on top of the one before.
+_PROFILES = {
+    "run": ["run"],
+    "pipeline": ["run", "pipeline"],
+    "dev": ["run", "pipeline", "dev"],
+}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Sourced by ./ottla and ./test: keeps .venv as the lock files say.
 
-# need_environment ROOT run|dev: returns at once when .venv is up to date. No Python is started to
+# need_environment ROOT run|pipeline|dev: returns at once when .venv is up to date. No Python is started to
 # find that out, for `./ottla --version` should be quick.
 need_environment() {
     root=$1 profile=$2

@@ -90,6 +90,15 @@ def test_the_second_run_does_nothing_but_run(clone: Clone) -> None:
     assert clone.calls() == []
 
 
+@pytest.mark.parametrize("command", ["demo", "pipeline"])
+def test_what_needs_spark_has_it_installed(clone: Clone, command: str) -> None:
+    clone.run("topics", "list")
+    clone.calls()
+    assert "installing requirements/pipeline.txt" in clone.run(command, "--help").stderr
+    assert clone.calls() == WHOLE_SET_UP[1:]
+    assert (clone.run(command).stderr, clone.run("topics").stderr) == ("", "")
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "requirements/run.txt"])
 def test_changed_dependencies_are_installed_into_what_is_there(clone: Clone, name: str) -> None:
     clone.run()
