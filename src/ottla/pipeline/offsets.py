@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster, Topic
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_from_text, topic_id_text
-from ottla.pipeline.options import Boundary, Everywhere, Offsets, OptionError, ReadOptions
+from ottla.pipeline.given_options import OptionError
+from ottla.pipeline.options import Boundary, Everywhere, Offsets, ReadOptions
 
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """What a pattern does not mean, even where it matches."""

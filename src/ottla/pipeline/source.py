@@ -40,6 +40,7 @@ from ottla.client.blocking_cluster import EARLIEST, BlockingCluster
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.fetcher import DataLoss, Fetcher
+from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.offsets import (
     OffsetRange,
     Position,
@@ -50,14 +51,7 @@ from ottla.pipeline.offsets import (
     selected_topics,
     split,
 )
-from ottla.pipeline.options import (
-    RETRY_OPTION,
-    Boundary,
-    Everywhere,
-    OptionError,
-    ReadOptions,
-    parse_columns,
-)
+from ottla.pipeline.options import Boundary, Everywhere, ReadOptions, parse_columns
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: dict[str, DataType] = {
@@ -114,7 +108,7 @@ class BatchReader(DataSourceReader):
         self._options = ReadOptions.parse(options)
 
     def partitions(self) -> list[InputPartition]:
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             ranges = resolve_ranges(cluster, self._options)
         return [InputPartition(one) for one in split(ranges, self._options.min_partitions)]
 
@@ -134,7 +128,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query that reads what is available now has to end."""
 
     def initialOffset(self) -> dict[str, Any]:
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             return self._position(cluster, self._options.start).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -142,16 +136,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             self._target = self._position(cluster, self._options.end)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             return self._position(cluster, self._options.end).to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Position.from_json(start)
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             latest = self._target or self._position(cluster, self._options.end)
             self._check_loss(begun, latest)
             starts = self._starts(cluster, begun, latest)
@@ -162,7 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begun, ended = Position.from_json(start), Position.from_json(end)
-        with new_cluster(self._options) as cluster:
+        with self._options.connection.cluster() as cluster:
             starts = self._starts(cluster, begun, ended)
         ranges = [
             OffsetRange(
@@ -209,21 +203,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise DataLoss(ErrorCode.OFFSET_OUT_OF_RANGE, f"{problem}; {_GO_ON}")
 
 
-def new_cluster(options: ReadOptions) -> BlockingCluster:
-    return BlockingCluster(
-        options.bootstrap,
-        client_id=options.client_id,
-        request_timeout_s=options.request_timeout_s,
-        retry_timeout_s=options.retry_timeout_s,
-        retry_option=RETRY_OPTION,
-    )
-
-
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """In a task. What is lost is an error that names the option to go on without it, or is left
     out where that option was set."""
     is_loss_allowed = not options.fail_on_data_loss
-    with new_cluster(options) as cluster:
+    with options.connection.cluster() as cluster:
         fetcher = Fetcher(
             cluster,
             wanted.topic_partition,

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, READ_UNCOMMITTED, BlockingCluster
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
+from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.offsets import (
     OffsetRange,
     Position,
@@ -15,7 +16,7 @@ from ottla.pipeline.offsets import (
     resolve_ranges,
     split,
 )
-from ottla.pipeline.options import OptionError, ReadOptions
+from ottla.pipeline.options import ReadOptions
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

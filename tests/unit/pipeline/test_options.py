@@ -6,10 +6,10 @@ import pytest
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.kernel.ids import TopicPartition
+from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.options import (
     Everywhere,
     Offsets,
-    OptionError,
     ReadOptions,
     Timestamps,
     parse_columns,
@@ -20,7 +20,7 @@ NEEDED = {"kafka.bootstrap.servers": "a:9092", "subscribe": "clicks"}
 
 def test_the_defaults_are_those_of_a_batch() -> None:
     options = ReadOptions.parse(NEEDED)
-    assert options.bootstrap == (("a", 9092),)
+    assert options.connection.bootstrap == (("a", 9092),)
     assert options.subscribe == ("clicks",)
     assert (options.start, options.end) == (Everywhere(EARLIEST), Everywhere(LATEST))
     assert options.fail_on_data_loss
@@ -55,7 +55,7 @@ def test_names_are_those_of_sparks_connector_in_any_case() -> None:
         }
     )
     zero, one = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
-    assert options.bootstrap == (("a", 9092), ("::1", 9093))
+    assert options.connection.bootstrap == (("a", 9092), ("::1", 9093))
     assert options.subscribe_pattern == "cl.*"
     assert options.start == Offsets("startingOffsets", {zero: 23, one: EARLIEST})
     assert options.end == Offsets("endingOffsets", {zero: LATEST, one: 7})
@@ -63,8 +63,8 @@ def test_names_are_those_of_sparks_connector_in_any_case() -> None:
     assert not options.fail_on_data_loss
     assert options.columns[-1] == "headers"
     assert options.isolation_level == READ_UNCOMMITTED
-    assert (options.request_timeout_s, options.retry_timeout_s) == (1.5, 2.5)
-    assert (options.fetch_bytes, options.client_id) == (65536, "me")
+    assert (options.connection.request_timeout_s, options.connection.retry_timeout_s) == (1.5, 2.5)
+    assert (options.fetch_bytes, options.connection.client_id) == (65536, "me")
 
 
 def test_assigned_partitions_and_timestamps() -> None:
@@ -158,8 +158,6 @@ def test_a_stream_has_no_end() -> None:
         ReadOptions.parse({**NEEDED, "endingOffsets": "latest"}, is_stream=True)
 
 
-def test_options_and_their_errors_go_from_process_to_process() -> None:
+def test_options_go_from_process_to_process() -> None:
     options = ReadOptions.parse({**NEEDED, "startingTimestamp": "5"})
     assert pickle.loads(pickle.dumps(options)) == options
-    error = pickle.loads(pickle.dumps(OptionError("columns", "is bad", "mend it")))
-    assert (error.option, str(error)) == ("columns", "option columns: is bad; mend it")

@@ -16,8 +16,8 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.pipeline.columns import COLUMNS, schema
 from ottla.pipeline.fetcher import DataLoss
+from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.offsets import Position
-from ottla.pipeline.options import OptionError
 from ottla.pipeline.source import BatchReader, OttlaDataSource, StreamReader
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
