@@ -1,0 +1,1 @@
+"""The pipelines: what they are made of, and one module (or more) for each."""
