@@ -64,6 +64,10 @@ class Settings:
     """earliest, latest, or milliseconds since 1970. Counts when there is no checkpoint yet."""
     max_offsets_per_trigger: int | None = None
     trigger_s: float = 1.0
+    """Between the beginnings of two batches, where a batch does not take longer."""
+    master: str = "local[*]"
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Spark's own settings."""
     source: Mapping[str, str] = field(default_factory=dict)
     """More options for the data source, such as minPartitions."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +100,14 @@ class Query:
     """What it writes in the lake."""
     columns: tuple[str, ...] = DEFAULT_COLUMNS
     """Those of the source that `transform` needs; fewer are quicker. There is headers, too."""
+    starting_offsets: Callable[[], str] | None = None
+    """Asked when the query starts, for the source's startingOffsets instead of `Settings.starting`:
+    of a query whose outputs say where it goes on when there is no checkpoint."""
+    upkeep: Callable[[bool], None] | None = None
+    """What else a query sees to, with records or without. The runner calls it from its own thread,
+    never in two at once: before the query starts, every second or so while it runs (False), and
+    after it has ended without an error (True, the last time). It should return soon; what it raises
+    ends the job."""
 
 
 @dataclass(frozen=True, slots=True)
