@@ -52,12 +52,13 @@ class OttlaProcess:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def memory_bytes(self) -> int:
-        """What it has written to. Not the code that it runs: pages of libraries are its own while no
-        other process has them too, so a broker "grew" by 1.3 MB whenever another one ended."""
+        """What it has written to. Not the code that it runs: pages of libraries are its own while
+        no other process has them too, so a broker "grew" by 1.3 MB whenever another one ended."""
         if not Path("/proc").exists():
             return int(psutil.Process(self.pid).memory_full_info().uss)
         rollup = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
-        return sum(int(kb) << 10 for kb in re.findall(r"^(?:Anonymous|Swap): +(\d+) kB", rollup, re.M))
+        found = re.findall(r"^(?:Anonymous|Swap): +(\d+) kB$", rollup, re.MULTILINE)
+        return sum(int(size_kb) << 10 for size_kb in found)
 
     def start(self) -> None:
         """Returns when it serves. The port that the system gave it at its first start stays its
