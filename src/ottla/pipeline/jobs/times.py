@@ -1,0 +1,24 @@
+"""Points in time, as events tell them. Plain Python, no Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_us_of(text: str) -> int:
+    """Microseconds since 1970 of an ISO 8601 time; more digits of a second are cut off. Raises
+    ValueError with a text for the dead letters: a time without a zone could be any.
+
+    >>> time_us_of("2026-01-01T01:00:00.0000019+01:00")
+    1767225600000001
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"no time: {text[:64]}") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"no zone in the time: {text[:64]}")
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
