@@ -51,13 +51,18 @@ def committed_offsets(
 
 
 def commit_offsets(
-    cluster: BlockingCluster, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+    cluster: BlockingCluster,
+    group_id: str,
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    *,
+    timeout_s: float | None = None,
 ) -> None:
     """For a group without members; with some it is UNKNOWN_MEMBER_ID."""
     if offsets:
         cluster.retrying(
             f"committing offsets of group {group_id}",
             lambda: _commit(cluster, group_id, offsets),
+            timeout_s=timeout_s,
         )
 
 

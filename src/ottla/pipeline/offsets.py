@@ -77,8 +77,11 @@ class Position:
 # -- topics and their partitions ---------------------------------------------------------------
 
 
-def selected_topics(cluster: BlockingCluster, options: ReadOptions) -> dict[str, Topic]:
-    """Those that the options name. Of `assign`, only the partitions that were assigned."""
+def selected_topics(
+    cluster: BlockingCluster, options: ReadOptions, *, is_missing_allowed: bool = False
+) -> dict[str, Topic]:
+    """Those that the options name. Of `assign`, only the partitions that were assigned. One that is
+    not there is an error, or left out."""
     if options.subscribe_pattern is not None:
         # The whole name, as Java's `matches` has it.
         pattern = re.compile(options.subscribe_pattern)
@@ -89,42 +92,45 @@ def selected_topics(cluster: BlockingCluster, options: ReadOptions) -> dict[str,
         }
     if options.subscribe:
         found = cluster.topics(options.subscribe)
-        for name in options.subscribe:
-            if name not in found:
-                raise _no_topic(cluster, "subscribe", name)
-        return found
-    return _assigned_topics(cluster, options.assign)
+    else:
+        found = _assigned_topics(cluster, options.assign)
+    if not is_missing_allowed:
+        check_named(cluster, options, partitions_of(found))
+    return found
 
 
 def _assigned_topics(
     cluster: BlockingCluster, assigned: Iterable[TopicPartition]
 ) -> dict[str, Topic]:
     wanted: dict[str, list[int]] = {}
-    for topic, partition in assigned:
-        wanted.setdefault(topic, []).append(partition)
-    found = cluster.topics(wanted)
-    for name, partitions in wanted.items():
-        if name not in found:
-            raise _no_topic(cluster, "assign", name)
-        there = found[name].partitions
-        for partition in partitions:
-            if partition not in there:
-                raise OptionError(
-                    "assign",
-                    f"{name} has no partition {partition}, it has {len(there)}",
-                    "name partitions that there are",
-                )
-        kept = {partition: there[partition] for partition in partitions}
-        found[name] = found[name]._replace(partitions=kept)
+    for name, partition in assigned:
+        wanted.setdefault(name, []).append(partition)
+    there = cluster.topics(wanted)
+    found = {}
+    for name in wanted.keys() & there.keys():
+        partitions = there[name].partitions
+        kept = {index: partitions[index] for index in wanted[name] if index in partitions}
+        found[name] = there[name]._replace(partitions=kept)
     return found
 
 
-def _no_topic(cluster: BlockingCluster, option: str, name: str) -> OptionError:
-    return OptionError(
-        option,
-        f"there is no topic {name} at {cluster.bootstrap_servers}",
-        "create it, or name another",
-    )
+def check_named(
+    cluster: BlockingCluster, options: ReadOptions, there: Iterable[TopicPartition]
+) -> None:
+    """That all which the options name is there."""
+    partitions = set(there)
+    topics = {where.topic for where in partitions}
+    remedy = "create it, or name another"
+    for name in options.subscribe:
+        if name not in topics:
+            problem = f"there is no topic {name} at {cluster.bootstrap_servers}"
+            raise OptionError("subscribe", problem, remedy)
+    for where in options.assign:
+        if where not in partitions:
+            kind = "topic" if where.topic not in topics else "partition"
+            name = where.topic if kind == "topic" else str(where)
+            problem = f"there is no {kind} {name} at {cluster.bootstrap_servers}"
+            raise OptionError("assign", problem, remedy)
 
 
 def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
@@ -230,10 +236,15 @@ def _listed(
 # -- in how many pieces ------------------------------------------------------------------------
 
 
-def split(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[OffsetRange]:
-    """About as many as are wanted, in proportion to size and as Spark's connector counts them: a
-    range too small for a share of two stays whole, and the large ones share what is left."""
+def split(
+    ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> list[OffsetRange]:
+    """None larger than is allowed, and about as many as are wanted, in proportion to size and as
+    Spark's connector counts them: a range too small for a share of two stays whole, and the large
+    ones share what is left."""
     ranges = [one for one in ranges if one.size]
+    if max_records is not None:
+        ranges = [piece for one in ranges for piece in _cut(one, math.ceil(one.size / max_records))]
     if min_partitions is None or len(ranges) >= min_partitions:
         return ranges
     total = sum(one.size for one in ranges)
@@ -260,12 +271,18 @@ def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
     return [replace(whole, start=start, end=end) for start, end in pieces if start < end]
 
 
+def backlog(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    return {where: max(0, end - starts.get(where, end)) for where, end in ends.items()}
+
+
 def limited(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
     """Earlier ends, so that about `limit` offsets are read: each partition its share of the
     backlog, and at least one offset of any that has some, or a small one would wait for ever."""
-    sizes = {where: max(0, end - starts.get(where, end)) for where, end in ends.items()}
+    sizes = backlog(starts, ends)
     total = sum(sizes.values())
     if total <= limit:
         return dict(ends)

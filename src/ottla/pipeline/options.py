@@ -1,7 +1,8 @@
 """What a user may say to the source: the options of Spark's own Kafka connector, under its names.
 
 An option that is not known is an error. Spark's connector lets it pass without a word, and a
-misspelt one is then found days later.
+misspelt one is then found days later. Those that only tune how that connector reads are taken, and
+change nothing: a job that sets them runs as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ottla.pipeline.columns import COLUMNS
 from ottla.pipeline.fetcher import FETCH_BYTES
 from ottla.pipeline.given_options import (
     CONNECTION_OPTIONS,
+    RETRY_OPTION,
     Connection,
     GivenOptions,
     OptionError,
@@ -39,16 +41,56 @@ _KNOWN = (
     *_ENDS,
     "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
     "minPartitions",
+    "maxRecordsPerPartition",
     "failOnDataLoss",
     "includeHeaders",
     "columns",
     *CONNECTION_OPTIONS,
+    RETRY_OPTION,
+    "kafka.group.id",
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
 )
+_NO_EFFECT = (
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafka.check.crcs",
+    "kafka.client.dns.lookup",
+    "kafka.connections.max.idle.ms",
+    "kafka.fetch.max.bytes",
+    "kafka.fetch.max.wait.ms",
+    "kafka.fetch.min.bytes",
+    "kafka.heartbeat.interval.ms",
+    "kafka.max.poll.interval.ms",
+    "kafka.max.poll.records",
+    "kafka.metadata.max.age.ms",
+    "kafka.receive.buffer.bytes",
+    "kafka.reconnect.backoff.max.ms",
+    "kafka.reconnect.backoff.ms",
+    "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms",
+    "kafka.send.buffer.bytes",
+    "kafka.session.timeout.ms",
+)
+"""Of Spark's connector and its consumers. There is no consumer here: a task asks for the offsets of
+its range, as fast as they come."""
+_REFUSED = {
+    "kafka.auto.offset.reset": "set startingOffsets instead",
+    "kafka.enable.auto.commit": "remove it: offsets are committed where kafka.group.id is set",
+    "kafka.interceptor.classes": "remove it: no Java runs where records are read",
+    "kafka.key.deserializer": "remove it: keys are bytes, cast the column",
+    "kafka.value.deserializer": "remove it: values are bytes, cast the column",
+}
+"""What Spark's connector does not take either."""
 _ISOLATION_LEVELS = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(rf"(\d+)\s*({'|'.join(_UNITS_S)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +133,13 @@ class ReadOptions:
     start: Boundary
     end: Boundary
     min_partitions: int | None
+    max_records_per_partition: int | None
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_s: float
+    """After so long fewer offsets than the minimum are read too."""
+    group_id: str | None
+    """Where a stream commits how far it is, for others to see; it is never asked."""
     fail_on_data_loss: bool
     columns: tuple[str, ...]
     isolation_level: int
@@ -100,7 +148,7 @@ class ReadOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
         """Names in any case, as Spark has them. Raises OptionError."""
-        given = GivenOptions(options, _KNOWN)
+        given = _given(options)
         selection = given.only_one_of(_SELECTIONS)
         if selection is None:
             raise OptionError("subscribe", "is missing", f"set one of {', '.join(_SELECTIONS)}")
@@ -112,7 +160,11 @@ class ReadOptions:
             start=_start(given, is_stream),
             end=_end(given, is_stream),
             min_partitions=given.parsed("minPartitions", positive),
+            max_records_per_partition=given.parsed("maxRecordsPerPartition", positive),
             max_offsets_per_trigger=given.parsed("maxOffsetsPerTrigger", positive),
+            min_offsets_per_trigger=_min_offsets(given),
+            max_trigger_delay_s=_max_trigger_delay_s(given),
+            group_id=given.text("kafka.group.id"),
             fail_on_data_loss=given.parsed("failOnDataLoss", boolean) is not False,
             columns=_columns(given),
             isolation_level=_isolation_level(given),
@@ -122,7 +174,14 @@ class ReadOptions:
 
 def parse_columns(options: Mapping[str, str]) -> tuple[str, ...]:
     """Those of a row, in order; the rest of the options need not be right for that."""
-    return _columns(GivenOptions(options, _KNOWN))
+    return _columns(_given(options))
+
+
+def _given(options: Mapping[str, str]) -> GivenOptions:
+    for name in options:
+        if name.lower() in _REFUSED:
+            raise OptionError(name, "is not for a source", _REFUSED[name.lower()])
+    return GivenOptions(options, (*_KNOWN, *_NO_EFFECT))
 
 
 def _start(given: GivenOptions, is_stream: bool) -> Boundary:
@@ -191,6 +250,21 @@ def _not_negative(
     return by_partition
 
 
+def _min_offsets(given: GivenOptions) -> int | None:
+    least = given.parsed("minOffsetsPerTrigger", positive)
+    most = given.parsed("maxOffsetsPerTrigger", positive)
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            "minOffsetsPerTrigger", f"is above maxOffsetsPerTrigger, {most}", "set it below"
+        )
+    return least
+
+
+def _max_trigger_delay_s(given: GivenOptions) -> float:
+    delay_s = given.parsed("maxTriggerDelay", _duration_s)
+    return 15 * 60.0 if delay_s is None else delay_s
+
+
 def _columns(given: GivenOptions) -> tuple[str, ...]:
     has_headers = given.parsed("includeHeaders", boolean)
     named = given.parsed("columns", _column_names)
@@ -233,6 +307,13 @@ def _pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"it is no regular expression: {error}") from None
     return text
+
+
+def _duration_s(text: str) -> float:
+    found = _DURATION.fullmatch(text.lower())
+    if found is None:
+        raise ValueError("write a number and its unit: 500ms, 30s, 15m, 1h or 1d")
+    return int(found[1]) * _UNITS_S[found[2]]
 
 
 def _timestamp(text: str) -> int:

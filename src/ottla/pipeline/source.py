@@ -7,6 +7,8 @@ then reads one range of one partition, from its leader.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,8 +37,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.client.blocking import GaveUp
-from ottla.client.blocking_cluster import EARLIEST, BlockingCluster
+from ottla.client.blocking import ClientError, GaveUp
+from ottla.client.blocking_cluster import EARLIEST
+from ottla.client.blocking_groups import CommittedOffset, commit_offsets
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.fetcher import DataLoss, Fetcher
@@ -44,6 +47,8 @@ from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.offsets import (
     OffsetRange,
     Position,
+    backlog,
+    check_named,
     limited,
     partitions_of,
     resolve,
@@ -64,6 +69,10 @@ _TYPES: dict[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": ArrayType(_HEADER),
 }
+
+_LOGGER = logging.getLogger(__name__)
+_COMMIT_TIMEOUT_S = 5.0
+"""The next batch waits meanwhile."""
 
 _GO_ON = "to go on without what is lost set option failOnDataLoss to false"
 _TOPIC_IS_GONE = frozenset(
@@ -110,7 +119,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with self._options.connection.cluster() as cluster:
             ranges = resolve_ranges(cluster, self._options)
-        return [InputPartition(one) for one in split(ranges, self._options.min_partitions)]
+        return _input_partitions(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there are no partitions Spark makes one up, whose value is None.
@@ -123,60 +132,98 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     two positions, before it is read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = dict(options)
         self._options = ReadOptions.parse(options, is_stream=True)
+        self._cluster = self._options.connection.cluster()
         self._target: Position | None = None
         """Where a query that reads what is available now has to end."""
+        self._latest: Position | None = None
+        self._triggered_s: float | None = None
+        """When something was last found to be read."""
+        self._committed: Mapping[TopicPartition, int] = {}
+        self._commit_problem: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A task needs what to read and how, not the driver's connections.
+        return StreamReader, (self._given,)
 
     def initialOffset(self) -> dict[str, Any]:
-        with self._options.connection.cluster() as cluster:
-            return self._position(cluster, self._options.start).to_json()
+        return self._position(self._options.start, is_missing_allowed=False).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        with self._options.connection.cluster() as cluster:
-            self._target = self._position(cluster, self._options.end)
-
-    def reportLatestOffset(self) -> dict[str, Any]:
-        with self._options.connection.cluster() as cluster:
-            return self._position(cluster, self._options.end).to_json()
+        self._target = self._position(self._options.end, is_missing_allowed=True)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Position.from_json(start)
-        with self._options.connection.cluster() as cluster:
-            latest = self._target or self._position(cluster, self._options.end)
-            self._check_loss(begun, latest)
-            starts = self._starts(cluster, begun, latest)
+        latest = self._target or self._position(self._options.end, is_missing_allowed=True)
+        self._latest = latest
+        if self._options.fail_on_data_loss:
+            check_named(self._cluster, self._options, {*begun.offsets, *latest.offsets})
+            _check_loss(begun, latest)
+        starts = self._starts(begun, latest)
         ends = latest.offsets
+        if self._is_too_little(starts, ends):
+            return begun.to_json()
+        self._triggered_s = time.monotonic()
         if isinstance(limit, ReadMaxRows):
             ends = limited(starts, ends, limit.max_rows)
         return Position(ends, latest.topic_ids).to_json()
 
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """As it was heard for the batch that is being planned: Spark asks for it right after."""
+        return None if self._latest is None else self._latest.to_json()
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begun, ended = Position.from_json(start), Position.from_json(end)
-        with self._options.connection.cluster() as cluster:
-            starts = self._starts(cluster, begun, ended)
+        starts = self._starts(begun, ended)
         ranges = [
             OffsetRange(
                 where.topic, ended.topic_ids[where.topic], where.partition, starts[where], offset
             )
             for where, offset in ended.offsets.items()
         ]
-        return [InputPartition(one) for one in split(ranges, self._options.min_partitions)]
+        return _input_partitions(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self._options, partition.value)
 
-    def _position(self, cluster: BlockingCluster, boundary: Boundary) -> Position:
-        topics = selected_topics(cluster, self._options)
-        offsets = resolve(cluster, self._options, boundary, partitions_of(topics))
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tells a group how far the query is, for whoever looks at its lag. Spark calls it when the
+        next batch is planned. The checkpoint is what counts: a group that cannot be told is no
+        reason to stop."""
+        group_id, offsets = self._options.group_id, Position.from_json(end).offsets
+        if group_id is None:
+            return
+        news = {
+            where: CommittedOffset(offset)
+            for where, offset in offsets.items()
+            if self._committed.get(where) != offset
+        }
+        problem = None
+        try:
+            commit_offsets(self._cluster, group_id, news, timeout_s=_COMMIT_TIMEOUT_S)
+            self._committed = offsets
+        except (ClientError, KafkaError) as error:
+            problem = str(error)
+        if problem is not None and problem != self._commit_problem:
+            _LOGGER.warning("the lag of group %s is not up to date: %s", group_id, problem)
+        self._commit_problem = problem
+
+    def stop(self) -> None:
+        self._cluster.close()
+
+    def _position(self, boundary: Boundary, *, is_missing_allowed: bool) -> Position:
+        topics = selected_topics(
+            self._cluster, self._options, is_missing_allowed=is_missing_allowed
+        )
+        offsets = resolve(self._cluster, self._options, boundary, partitions_of(topics))
         return Position(offsets, {name: topic.topic_id for name, topic in topics.items()})
 
-    def _starts(
-        self, cluster: BlockingCluster, begun: Position, ended: Position
-    ) -> dict[TopicPartition, int]:
+    def _starts(self, begun: Position, ended: Position) -> dict[TopicPartition, int]:
         """Partitions that were added while the query ran, and topics made anew, are read from
         their beginning."""
         starts, added = {}, []
@@ -185,22 +232,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 starts[where] = begun.offsets[where]
             else:
                 added.append(where)
-        return {**starts, **resolve(cluster, self._options, Everywhere(EARLIEST), added)}
+        return {**starts, **resolve(self._cluster, self._options, Everywhere(EARLIEST), added)}
 
-    def _check_loss(self, begun: Position, latest: Position) -> None:
-        if not self._options.fail_on_data_loss:
-            return
-        for where, offset in begun.offsets.items():
-            problem = None
-            if where not in latest.offsets:
-                problem = f"{where} was read up to offset {offset} and is not there any more"
-            elif not begun.is_in(where, latest.topic_ids[where.topic]):
-                problem = f"topic {where.topic} was deleted and made anew"
-            elif latest.offsets[where] < offset:
-                end = latest.offsets[where]
-                problem = f"{where} was read up to offset {offset} and ends at {end} now"
-            if problem is not None:
-                raise DataLoss(ErrorCode.OFFSET_OUT_OF_RANGE, f"{problem}; {_GO_ON}")
+    def _is_too_little(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> bool:
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None or self._triggered_s is None:
+            return False
+        is_over = time.monotonic() - self._triggered_s >= self._options.max_trigger_delay_s
+        return not is_over and sum(backlog(starts, ends).values()) < least
+
+
+def _check_loss(begun: Position, latest: Position) -> None:
+    for where, offset in begun.offsets.items():
+        problem = None
+        if where not in latest.offsets:
+            problem = f"{where} was read up to offset {offset} and is not there any more"
+        elif not begun.is_in(where, latest.topic_ids[where.topic]):
+            problem = f"topic {where.topic} was deleted and made anew"
+        elif latest.offsets[where] < offset:
+            end = latest.offsets[where]
+            problem = f"{where} was read up to offset {offset} and ends at {end} now"
+        if problem is not None:
+            raise DataLoss(ErrorCode.OFFSET_OUT_OF_RANGE, f"{problem}; {_GO_ON}")
+
+
+def _input_partitions(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartition]:
+    pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
+    return [InputPartition(one) for one in pieces]
 
 
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -116,7 +116,7 @@ def test_ranges(broker: SocketBroker, changes: dict[str, str], expected: Any) ->
             "startingTimestamp",
             "clicks-1 has no record at or after 30; give an earlier time",
         ),
-        ({"assign": '{"clicks":[0,2]}'}, "assign", "no partition 2, it has 2"),
+        ({"assign": '{"clicks":[0,2]}'}, "assign", "there is no partition clicks-2 at 127.0.0.1"),
         ({"assign": '{"views":[0]}'}, "assign", "there is no topic views at 127.0.0.1"),
         ({"subscribe": "clicks,views"}, "subscribe", "there is no topic views at 127.0.0.1"),
     ],
@@ -170,9 +170,9 @@ def a_range(partition: int, start: int, end: int) -> OffsetRange:
 
 
 def split_as(
-    ranges: list[tuple[int, int, int]], min_partitions: int | None
+    ranges: list[tuple[int, int, int]], min_partitions: int | None, max_records: int | None = None
 ) -> list[tuple[int, int, int]]:
-    found = split([a_range(*one) for one in ranges], min_partitions)
+    found = split([a_range(*one) for one in ranges], min_partitions, max_records)
     return [(one.partition, one.start, one.end) for one in found]
 
 
@@ -214,6 +214,11 @@ def test_the_pieces_are_the_whole(min_partitions: int) -> None:
         offsets = [offset for at, *bounds in pieces if at == partition for offset in range(*bounds)]
         assert offsets == [*range(start, end)]
     assert len(pieces) == pytest.approx(min_partitions, rel=0.1)
+
+
+def test_no_piece_is_larger_than_allowed() -> None:
+    assert split_as([(0, 0, 5), (1, 3, 5)], None, 2) == [(0, 0, 1), (0, 1, 3), (0, 3, 5), (1, 3, 5)]
+    assert len(split_as([(0, 0, 100)], 20, 50)) == 20
 
 
 def test_a_limit_is_shared_in_proportion_to_the_backlog() -> None:

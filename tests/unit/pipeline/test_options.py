@@ -87,6 +87,18 @@ def test_assigned_partitions_and_timestamps() -> None:
     assert options.end == Timestamps("endingOffsetsByTimestamp", None, ends, True)
 
 
+def test_a_least_number_of_offsets_is_waited_for_so_long() -> None:
+    options = ReadOptions.parse({**NEEDED, "minOffsetsPerTrigger": "5"})
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay_s) == (5, 900)
+    options = ReadOptions.parse({**NEEDED, "maxTriggerDelay": "1500ms"})
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay_s) == (None, 1.5)
+
+
+def test_what_only_tunes_sparks_connector_changes_nothing() -> None:
+    tuned = {"kafka.fetch.min.bytes": "9", "fetchoffset.numretries": "3", "groupIdPrefix": "a"}
+    assert ReadOptions.parse({**NEEDED, **tuned}) == ReadOptions.parse(NEEDED)
+
+
 def test_columns_are_projected_in_the_order_given() -> None:
     assert parse_columns({"columns": "offset, value"}) == ("offset", "value")
     assert parse_columns({**NEEDED, "columns": "headers"}) == ("headers",)
@@ -133,6 +145,17 @@ def test_columns_are_projected_in_the_order_given() -> None:
         ),
         ({"endingOffsets": "earliest"}, "endingOffsets", "end at latest"),
         ({"minPartitions": "0"}, "minPartitions", "whole number above 0"),
+        ({"maxTriggerDelay": "soon"}, "maxTriggerDelay", "a number and its unit"),
+        (
+            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+            "minOffsetsPerTrigger",
+            "is above maxOffsetsPerTrigger, 4",
+        ),
+        (
+            {"kafka.auto.offset.reset": "earliest"},
+            "kafka.auto.offset.reset",
+            "set startingOffsets instead",
+        ),
         ({"failOnDataLoss": "no"}, "failOnDataLoss", "true or false"),
         ({"columns": "value,size"}, "columns", "no column 'size', there are key, value,"),
         ({"columns": "value", "includeHeaders": "true"}, "includeHeaders", "clashes with columns"),

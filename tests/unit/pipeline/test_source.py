@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,11 @@ from ottla.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from ottla.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -34,9 +39,17 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from tests.support.socket_broker import TOPIC_ID, SocketBroker
 
 LOG_END = 40
+
+StreamOf = Callable[..., StreamReader]
 
 
 @pytest.fixture
@@ -163,7 +176,21 @@ def test_a_broker_that_stays_away_is_an_error_that_names_the_option(broker: Sock
         list(reader.read(partition))
 
 
-def stream_of(broker: SocketBroker, **options: str) -> StreamReader:
+@pytest.fixture
+def stream_of(broker: SocketBroker) -> Iterator[StreamOf]:
+    """Makes readers, and stops them as Spark does."""
+    readers: list[StreamReader] = []
+
+    def make(**options: str) -> StreamReader:
+        readers.append(new_stream(broker, options))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def new_stream(broker: SocketBroker, options: dict[str, str]) -> StreamReader:
     needed = {
         "kafka.bootstrap.servers": f"127.0.0.1:{broker.port}",
         "subscribe": "clicks",
@@ -183,8 +210,8 @@ def bounds(partitions: list[InputPartition]) -> list[tuple[int, int, int]]:
     return [(one.value.partition, one.value.start, one.value.end) for one in partitions]
 
 
-def test_a_stream_goes_from_position_to_position(broker: SocketBroker) -> None:
-    reader = stream_of(broker)
+def test_a_stream_goes_from_position_to_position(stream_of: StreamOf) -> None:
+    reader = stream_of()
     start = reader.initialOffset()
     assert start == position(0, 0)
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
@@ -199,11 +226,13 @@ def test_a_stream_goes_from_position_to_position(broker: SocketBroker) -> None:
 def test_a_stream_without_a_start_begins_with_what_comes(broker: SocketBroker) -> None:
     options = {"kafka.bootstrap.servers": f"127.0.0.1:{broker.port}", "subscribe": "clicks"}
     source = OttlaDataSource(options)
-    assert source.streamReader(source.schema()).initialOffset() == position(0, LOG_END)
+    reader = source.streamReader(source.schema())
+    assert reader.initialOffset() == position(0, LOG_END)
+    reader.stop()
 
 
-def test_a_batch_is_limited_unless_all_is_asked_for(broker: SocketBroker) -> None:
-    reader = stream_of(broker, maxOffsetsPerTrigger="15", minPartitions="3")
+def test_a_batch_is_limited_unless_all_is_asked_for(stream_of: StreamOf) -> None:
+    reader = stream_of(maxOffsetsPerTrigger="15", minPartitions="3")
     limit = reader.getDefaultReadLimit()
     end = reader.latestOffset(position(0, 0), limit)
     assert end == position(0, 15)
@@ -211,8 +240,8 @@ def test_a_batch_is_limited_unless_all_is_asked_for(broker: SocketBroker) -> Non
     assert reader.latestOffset(position(0, 0), ReadAllAvailable()) == position(0, LOG_END)
 
 
-def test_what_comes_later_is_not_available_now(broker: SocketBroker) -> None:
-    reader = stream_of(broker, maxOffsetsPerTrigger="30")
+def test_what_comes_later_is_not_available_now(broker: SocketBroker, stream_of: StreamOf) -> None:
+    reader = stream_of(maxOffsetsPerTrigger="30")
     reader.prepareForTriggerAvailableNow()
     broker.answers[ListOffsetsRequest] = lambda request: pytest.fail("it was asked again")
     first = reader.latestOffset(position(0, 0), reader.getDefaultReadLimit())
@@ -221,9 +250,9 @@ def test_what_comes_later_is_not_available_now(broker: SocketBroker) -> None:
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
 
 
-def test_a_partition_that_was_added_is_read_from_its_beginning(broker: SocketBroker) -> None:
+def test_a_partition_that_was_added_is_read_from_its_beginning(stream_of: StreamOf) -> None:
     start = Position({TopicPartition("clicks", 0): 0}, {"clicks": TOPIC_ID}).to_json()
-    reader = stream_of(broker)
+    reader = stream_of()
     end = reader.latestOffset(start, ReadAllAvailable())
     assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
 
@@ -236,19 +265,122 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(broker: SocketBro
         ({**position(0, 3), "views": {"7": 5}}, "views-7 was read up to offset 5 and is not there"),
     ],
 )
-def test_a_stream_says_what_it_lost(
-    broker: SocketBroker, start: dict[str, Any], words: str
-) -> None:
+def test_a_stream_says_what_it_lost(stream_of: StreamOf, start: dict[str, Any], words: str) -> None:
     with pytest.raises(DataLoss, match=f"{words}.*set option failOnDataLoss to false"):
-        stream_of(broker).latestOffset(start, ReadAllAvailable())
-    lenient = stream_of(broker, failOnDataLoss="false")
+        stream_of().latestOffset(start, ReadAllAvailable())
+    lenient = stream_of(failOnDataLoss="false")
     assert lenient.latestOffset(start, ReadAllAvailable()) == position(0, LOG_END)
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning_where_loss_is_allowed(
-    broker: SocketBroker,
+    stream_of: StreamOf,
 ) -> None:
-    reader = stream_of(broker, failOnDataLoss="false")
+    reader = stream_of(failOnDataLoss="false")
     start = position(0, 30, NO_TOPIC_ID)
     end = reader.latestOffset(start, ReadAllAvailable())
     assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
+
+
+def without_topics(broker: SocketBroker) -> None:
+    broker.answers[MetadataRequest] = lambda request: broker.metadata(topics=[])
+
+
+def test_a_topic_that_is_gone_is_a_loss_and_one_that_never_was_an_error(
+    broker: SocketBroker, stream_of: StreamOf
+) -> None:
+    without_topics(broker)
+    with pytest.raises(DataLoss, match="clicks-0 was read up to offset 0 and is not there any"):
+        stream_of().latestOffset(position(0, 3), ReadAllAvailable())
+    nowhere = Position({}, {}).to_json()
+    with pytest.raises(OptionError, match="subscribe: there is no topic clicks"):
+        stream_of().latestOffset(nowhere, ReadAllAvailable())
+    lenient = stream_of(failOnDataLoss="false")
+    assert lenient.latestOffset(position(0, 3), ReadAllAvailable()) == nowhere
+    with pytest.raises(OptionError, match="subscribe: there is no topic clicks"):
+        lenient.initialOffset()
+
+
+def test_a_topic_that_comes_back_is_read_from_its_beginning(
+    broker: SocketBroker, stream_of: StreamOf
+) -> None:
+    reader = stream_of(failOnDataLoss="false")
+    there = broker.answers[MetadataRequest]
+    without_topics(broker)
+    start = reader.latestOffset(position(0, 3, NO_TOPIC_ID), ReadAllAvailable())
+    broker.answers[MetadataRequest] = there
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
+
+
+def test_a_query_keeps_its_connection(broker: SocketBroker, stream_of: StreamOf) -> None:
+    reader = stream_of()
+    start = reader.initialOffset()
+    reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    assert len(broker.connections) == 1
+    assert len(broker.requests(MetadataRequest)) == 2
+
+
+def test_too_little_is_waited_for(stream_of: StreamOf) -> None:
+    reader = stream_of(minOffsetsPerTrigger="10")
+    first = reader.latestOffset(position(0, 39), ReadAllAvailable())
+    assert first == position(0, LOG_END), "the first batch does not wait"
+    assert reader.latestOffset(position(0, 31), ReadAllAvailable()) == position(0, 31)
+    assert reader.latestOffset(position(0, 30), ReadAllAvailable()) == position(0, LOG_END)
+    impatient = stream_of(minOffsetsPerTrigger="10", maxTriggerDelay="0s")
+    for _ in range(2):
+        assert impatient.latestOffset(position(0, 39), ReadAllAvailable()) == first
+
+
+def test_too_little_is_what_there_is_when_no_more_is_to_come(stream_of: StreamOf) -> None:
+    reader = stream_of(minOffsetsPerTrigger="10")
+    reader.prepareForTriggerAvailableNow()
+    for _ in range(2):
+        assert reader.latestOffset(position(0, 39), ReadAllAvailable()) == position(0, LOG_END)
+
+
+def answer_commits(broker: SocketBroker, error: ErrorCode) -> None:
+    def coordinator(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        found = Coordinator(key="readers", node_id=1, host="127.0.0.1", port=broker.port)
+        return FindCoordinatorResponse(coordinators=[found])
+
+    def commit(request: OffsetCommitRequest) -> OffsetCommitResponse:
+        partitions = [
+            OffsetCommitResponsePartition(partition_index=0, error_code=int(error)),
+        ]
+        return OffsetCommitResponse(
+            topics=[OffsetCommitResponseTopic(name="clicks", partitions=partitions)]
+        )
+
+    broker.answers[FindCoordinatorRequest] = coordinator
+    broker.answers[OffsetCommitRequest] = commit
+
+
+def committed(broker: SocketBroker) -> list[list[tuple[int, int]]]:
+    return [
+        [(one.partition_index, one.committed_offset) for one in request.topics[0].partitions]
+        for request in broker.requests(OffsetCommitRequest)
+    ]
+
+
+def test_a_group_is_told_what_is_new(broker: SocketBroker, stream_of: StreamOf) -> None:
+    answer_commits(broker, ErrorCode.NONE)
+    reader = stream_of(**{"kafka.group.id": "readers"})
+    for end in (position(0, 5), position(0, 5), position(0, 7)):
+        reader.commit(end)
+    assert committed(broker) == [[(0, 0), (1, 5)], [(1, 7)]]
+    stream_of().commit(position(0, 9))
+    assert len(committed(broker)) == 2
+
+
+def test_a_group_that_cannot_be_told_stops_nothing(
+    broker: SocketBroker, stream_of: StreamOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = stream_of(**{"kafka.group.id": "readers"})
+    answer_commits(broker, ErrorCode.UNKNOWN_MEMBER_ID)
+    for _ in range(2):
+        reader.commit(position(0, 5))
+    answer_commits(broker, ErrorCode.NONE)
+    reader.commit(position(0, 5))
+    assert committed(broker) == [[(0, 0), (1, 5)]] * 3
+    (warning,) = caplog.messages
+    assert "the lag of group readers is not up to date" in warning
