@@ -31,13 +31,9 @@ from ottla.coordinators.groups.consumer_records import (
 from ottla.coordinators.groups.consumer_sessions import ConsumerSessions
 from ottla.coordinators.groups.context import GroupContext
 from ottla.coordinators.groups.reconciliation import Reconciliation
-from ottla.coordinators.groups.subscription import (
-    ResolvedRegex,
-    check_regex,
-    matching,
-    metadata_hash,
-)
+from ottla.coordinators.groups.subscription import ResolvedRegex, metadata_hash
 from ottla.coordinators.record import CoordinatorRecord
+from ottla.coordinators.regex import check_regex, matching
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicId

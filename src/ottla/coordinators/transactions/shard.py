@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, TypeVar
 
-from ottla.coordinators.groups.subscription import matching
 from ottla.coordinators.record import CoordinatorRecord, RecordType
+from ottla.coordinators.regex import matching
 from ottla.coordinators.result import Result
 from ottla.coordinators.transactions.context import TransactionContext
 from ottla.coordinators.transactions.records import (
