@@ -11,8 +11,7 @@ import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.controller.controller import Controller, become_controller
 from ottla.controller.producer_ids import ProducerIds
@@ -62,8 +61,7 @@ OPEN_FILES_WANTED = 1 << 20
 EXIT_FAILED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyInfo:
+class ReadyInfo(NamedTuple):
     """What a person who started the broker wants to know."""
 
     broker_id: int

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,14 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 from tests.support.simulated_transaction import Transactional, read
+
+
+def test_a_start_does_not_wait_for_what_the_first_requests_do_not_need() -> None:
+    heavy = ["ottla.coordinators.groups.shard", "ottla.wire.messages.join_group"]
+    heavy += ["shutil", "uuid", "urllib.parse", "importlib.metadata"]
+    code = f"import sys, ottla.broker; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:

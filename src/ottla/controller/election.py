@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.coordination import znodes
 from ottla.coordination.image import ClusterImage, load_image
@@ -30,8 +30,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
+class Leadership(NamedTuple):
     controller_epoch: int
     epoch_version: int
     """Of `/controller_epoch`, as this controller left it."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ottla.controller import placement
 from ottla.controller.election import ControllerWriter
@@ -39,22 +40,20 @@ ConfigCheck = Callable[[Mapping[str, str]], None]
 """Raises `KafkaError(INVALID_CONFIG)` unless these may be the settings of a topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     name: str
     partition_count: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
     """(partition, brokers) pairs, to place by hand."""
-    config: Mapping[str, str | None] = field(default_factory=dict)
+    config: Mapping[str, str | None] = MappingProxyType({})
     id: TopicId | None = None
     """Of a topic whose logs are there already; a new one gets a new id."""
-    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    leader_epochs: Mapping[int, int] = MappingProxyType({})
     """By partition, of such a topic: above those of the leaders that wrote its logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     partition_count: int = 1
     replication_factor: int = 1
 

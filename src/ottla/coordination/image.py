@@ -4,7 +4,6 @@ memory, found by one dict lookup."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.coordination import znodes
@@ -15,8 +14,7 @@ from ottla.kernel.ids import NO_TOPIC_ID, BrokerId, TopicId
 NO_LEADER = -1
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     id: BrokerId
     epoch: int
     """The number of the change that registered it: greater with each registration."""
@@ -39,8 +37,7 @@ class PartitionImage(NamedTuple):
     leader_recovery_state: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     name: str
     id: TopicId
     partitions: tuple[PartitionImage, ...]
@@ -49,19 +46,16 @@ class TopicImage:
     """Of the topic znode, for conditional writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     topic: TopicImage
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     topic: TopicImage
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChanged:
+class TopicChanged(NamedTuple):
     """Partitions were added, or the leader, ISR or replicas of some are others now."""
 
     topic: TopicImage
@@ -70,32 +64,27 @@ class TopicChanged:
     first_new_partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicConfigChanged:
+class TopicConfigChanged(NamedTuple):
     topic: str
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerConfigChanged:
+class BrokerConfigChanged(NamedTuple):
     broker_id: int | None
     """None: what holds for every broker."""
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfigChanged:
+class GroupConfigChanged(NamedTuple):
     group_id: str
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersChanged:
+class BrokersChanged(NamedTuple):
     brokers: Mapping[BrokerId, BrokerImage]
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerChanged:
+class ControllerChanged(NamedTuple):
     controller_id: int
 
 

@@ -22,7 +22,6 @@ What every implementation guarantees (the contract suite holds them to it):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -80,29 +79,25 @@ class Node(NamedTuple):
     """The session that the node goes with; `NO_OWNER` for a persistent one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     path: str
     data: bytes = b""
     ephemeral: bool = False
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     path: str
     data: bytes
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Writes nothing; the `multi` fails unless the node is there with this version."""
 
     path: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -238,6 +237,8 @@ class SystemDisk:
             pass
 
     def remove_folder(self, path: str) -> None:
+        import shutil  # With its compressors, 3 ms that most starts need not wait for.
+
         try:
             shutil.rmtree(path)
         except FileNotFoundError:

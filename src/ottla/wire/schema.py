@@ -26,8 +26,7 @@ messages share one instance of its default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar, cast, dataclass_transform, overload
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast, dataclass_transform, overload
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 
@@ -52,36 +51,32 @@ def parse_versions(text: str) -> range:
 # --- types -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(NamedTuple):
     """A type of fixed width, by its character in Python's `struct`."""
 
     format: str
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
 class String:
-    pass
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Bytes:
-    pass
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Records:
     """Like Bytes on the wire, but never copied: decoded to a view, encoded as a part."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+
+class Nested(NamedTuple):
     struct: type[Struct]
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     element: Type
 
 

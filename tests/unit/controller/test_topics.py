@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
 import pytest
 
@@ -310,7 +309,7 @@ def test_a_change_made_behind_its_back_is_noticed_and_then_known() -> None:
         grown = await topics.create_partitions("t", 2)
         assert grown.version == 2
         assert grown.partitions[:1] == topic.partitions
-        changed = dataclasses.replace(topic, version=1)
+        changed = topic._replace(version=1)
         assert cluster.changes[1:] == [TopicChanged(changed, (), 1), TopicChanged(grown, (1,), 1)]
 
     run(scenario)
