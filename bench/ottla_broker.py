@@ -45,7 +45,12 @@ class Ottla(Broker):
                 stdout=output,
                 stderr=output,
                 cwd=self.folder,
-                env={**os.environ, "PYTHONPATH": str(_SOURCE)},
+                # With bytecode, as whoever starts it a second time has it.
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(_SOURCE),
+                    "PYTHONDONTWRITEBYTECODE": "",
+                },
             )
 
     def stop(self) -> None:
