@@ -21,7 +21,6 @@ CONNECTION_OPTIONS = (
     "kafka.client.id",
     "kafka.security.protocol",
     "kafka.request.timeout.ms",
-    RETRY_OPTION,
 )
 
 
@@ -113,7 +112,9 @@ class Connection:
     """What an error names that says for how long it was tried."""
 
     @classmethod
-    def parse(cls, given: GivenOptions) -> Connection:
+    def parse(
+        cls, given: GivenOptions, *, retry_option: str = RETRY_OPTION, retry_ms: int = 60_000
+    ) -> Connection:
         protocol = given.text("kafka.security.protocol") or "PLAINTEXT"
         if protocol != "PLAINTEXT":
             raise OptionError(
@@ -125,7 +126,8 @@ class Connection:
             bootstrap=given.required("kafka.bootstrap.servers", addresses),
             client_id=given.text("kafka.client.id") or "ottla-pipeline",
             request_timeout_s=given.seconds("kafka.request.timeout.ms", 30_000),
-            retry_timeout_s=given.seconds(RETRY_OPTION, 60_000),
+            retry_timeout_s=given.seconds(retry_option, retry_ms),
+            retry_option=retry_option,
         )
 
     def cluster(self) -> BlockingCluster:

@@ -57,6 +57,7 @@ from ottla.pipeline.offsets import (
     split,
 )
 from ottla.pipeline.options import Boundary, Everywhere, ReadOptions, parse_columns
+from ottla.pipeline.sink import BatchWriter, StreamWriter, write_options
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _TYPES: dict[str, DataType] = {
@@ -102,6 +103,12 @@ class OttlaDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         self._check_schema(schema)
         return StreamReader(self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(write_options(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        return StreamWriter(write_options(self.options, schema, overwrite))
 
     def _check_schema(self, schema: StructType) -> None:
         if schema != self.schema():

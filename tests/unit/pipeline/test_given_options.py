@@ -6,6 +6,7 @@ import pytest
 
 from ottla.pipeline.given_options import (
     CONNECTION_OPTIONS,
+    RETRY_OPTION,
     Connection,
     GivenOptions,
     OptionError,
@@ -22,7 +23,7 @@ def given(**options: str) -> GivenOptions:
 
 def connection(**options: str) -> Connection:
     named = {f"kafka.{name.replace('_', '.')}": value for name, value in options.items()}
-    return Connection.parse(GivenOptions(named, CONNECTION_OPTIONS))
+    return Connection.parse(GivenOptions(named, (*CONNECTION_OPTIONS, RETRY_OPTION)))
 
 
 def test_names_are_known_in_any_case() -> None:
