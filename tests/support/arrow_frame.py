@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
+import duckdb
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import from_arrow_schema
 
 
 class ArrowFrame:
-    """A table of Arrow that looks like a frame: one partition, and its rows are handed on as they
-    are."""
+    """A table of Arrow that looks like a frame of one partition. SQL in it is run by DuckDB, so it
+    has to be what both understand."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -24,6 +25,24 @@ class ArrowFrame:
     def mapInArrow(self, function: Any, schema: str) -> ArrowFrame:
         batches: Iterator[pa.RecordBatch] = function(iter(self._table.to_batches()))
         return ArrowFrame(pa.Table.from_batches(batches))
+
+    def where(self, condition: str) -> ArrowFrame:
+        return self._queried(f"SELECT * FROM frame WHERE {condition}")
+
+    def selectExpr(self, *expressions: str) -> ArrowFrame:
+        return self._queried(f"SELECT {', '.join(expressions)} FROM frame")
+
+    def select(self, *names: str) -> ArrowFrame:
+        return ArrowFrame(self._table.select(list(names)))
+
+    def drop(self, *names: str) -> ArrowFrame:
+        return ArrowFrame(self._table.drop_columns(list(names)))
+
+    def _queried(self, query: str) -> ArrowFrame:
+        with duckdb.connect() as database:
+            database.execute("SET TimeZone = 'UTC'")
+            database.register("frame", self._table)
+            return ArrowFrame(database.sql(query).to_arrow_table())
 
     def collect(self) -> list[Row]:
         return [Row(**row) for row in self._table.to_pylist()]

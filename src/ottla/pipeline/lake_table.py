@@ -108,18 +108,29 @@ class LakeTable:
             rows = rows.join(broadcast(spark.createDataFrame(files)), _FILE)
         return rows.select(*(f"`{name}`" for name in schema.names))
 
-    def append(self, frame: DataFrame, commit: Commit, *, partition_by: Sequence[str] = ()) -> bool:
+    def append(
+        self,
+        frame: DataFrame,
+        commit: Commit,
+        *,
+        partition_by: Sequence[str] = (),
+        own: Mapping[str, str] | None = None,
+    ) -> bool:
         """False: the batch is in the table already, and nothing was written. A batch without rows
-        leaves no trace. New columns are added to the table; other changes are a LakeError."""
+        leaves no trace. New columns are added to the table; other changes are a LakeError.
+
+        Where several queries share the table, `own` are the columns and values that their rows are
+        told apart by: a replay replaces those of its own query only."""
         commit.begin(self.name)
         table = self._now()
         if _has(table, commit):
             return False
-        writer = self._writer(table, frame, commit, partition_by)
+        is_emptied = commit.is_replacing and not own
+        writer = self._writer(table, frame, partition_by, is_emptied=is_emptied)
         # Spark runs the attempts, and hands back the rows of those that were successful.
         rows = frame.mapInArrow(writer, WRITTEN_COLUMNS).collect()
         files = [WrittenFile.from_row(row.asDict()) for row in rows]
-        return self._committed(commit, lambda now: self._add(now, writer, files, commit))
+        return self._committed(commit, lambda now: self._add(now, writer, files, commit, own or {}))
 
     def upsert(
         self,
@@ -136,14 +147,14 @@ class LakeTable:
         table = self._now()
         if _has(table, commit):
             return False
-        writer = self._writer(table, frame, commit, partition_by)
+        writer = self._writer(table, frame, partition_by, is_emptied=commit.is_replacing)
         batches = [conformed(one, writer.schema) for one in frame.toArrow().to_batches()]
         rows = pa.Table.from_batches(batches, writer.schema)
         check_keys(self.name, rows, keys)
 
         def write(now: DeltaTable | None) -> None:
             if now is None or commit.is_replacing:
-                self._add(now, writer, writer.write(rows.to_batches()), commit)
+                self._add(now, writer, writer.write(rows.to_batches()), commit, {})
             elif rows.num_rows:
                 self._merge(now, rows, keys, commit)
 
@@ -156,8 +167,9 @@ class LakeTable:
         self,
         table: DeltaTable | None,
         frame: DataFrame,
-        commit: Commit,
         partition_by: Sequence[str],
+        *,
+        is_emptied: bool,
     ) -> FilesWriter:
         """Its schema is the one that the table has after the commit."""
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -166,7 +178,7 @@ class LakeTable:
         check_columns(schema, partition_by)
         if table is not None:
             check_partitions(self.name, table.metadata().partition_columns, partition_by)
-            if not commit.is_replacing:
+            if not is_emptied:
                 schema = merged(self.name, _schema_of(table), schema)
         elif "://" not in self.uri:
             Path(self.uri).mkdir(parents=True, exist_ok=True)
@@ -201,11 +213,14 @@ class LakeTable:
         writer: FilesWriter,
         files: Sequence[WrittenFile],
         commit: Commit,
+        own: Mapping[str, str],
     ) -> None:
         schema, partition_by = Schema.from_arrow(writer.schema), list(writer.partition_by)
         adds = [_add_action(one) for one in files]
         properties = _properties(commit)
-        if table is not None and commit.is_replacing:
+        if table is not None and commit.is_replacing and own:
+            self._write_again(table, writer, files, properties, _predicate(own))
+        elif table is not None and commit.is_replacing:
             table.create_write_transaction(
                 [*adds], "overwrite", schema, partition_by, commit_properties=properties
             )
@@ -233,21 +248,24 @@ class LakeTable:
         writer: FilesWriter,
         files: Sequence[WrittenFile],
         properties: CommitProperties,
+        replaced: str | None = None,
     ) -> None:
-        """A commit of named files cannot change the schema, so the driver writes the rows once
-        more: new columns come rarely, and so they come with their first rows in one commit."""
+        """By the driver, which reads the files for it: a commit of named files cannot change the
+        schema, nor replace some rows of a file. Both are rare."""
+        options: dict[str, Any] = {
+            "schema_mode": "merge",
+            "writer_properties": _WRITER,
+            "commit_properties": properties,
+        }
         batches = writer.read(files)
         # deltalake asks for rows in a thread of its own, in which it cannot read files for us.
         with ThreadPoolExecutor(1) as reader:
             rows = iter(lambda: reader.submit(next, batches, None).result(), None)
-            write_deltalake(
-                table,
-                pa.RecordBatchReader.from_batches(writer.schema, rows),
-                mode="append",
-                schema_mode="merge",
-                writer_properties=_WRITER,
-                commit_properties=properties,
-            )
+            data = pa.RecordBatchReader.from_batches(writer.schema, rows)
+            if replaced is None:
+                write_deltalake(table, data, mode="append", **options)
+            else:
+                write_deltalake(table, data, mode="overwrite", predicate=replaced, **options)
 
     def _merge(
         self, table: DeltaTable, rows: pa.Table, keys: Sequence[str], commit: Commit
@@ -269,6 +287,11 @@ class LakeTable:
 def _has(table: DeltaTable | None, commit: Commit) -> bool:
     last = None if table is None else table.transaction_version(commit.query_id)
     return last is not None and last >= commit.batch_id
+
+
+def _predicate(own: Mapping[str, str]) -> str:
+    quoted = {name: value.replace("'", "''") for name, value in own.items()}
+    return " AND ".join(f"(`{name}` = '{value}')" for name, value in quoted.items())
 
 
 def _schema_of(table: DeltaTable) -> pa.Schema:

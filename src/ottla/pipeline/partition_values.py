@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import string
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -10,8 +11,9 @@ PartitionValue: TypeAlias = str | int | bool | datetime.date | None
 
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
-# What Hive and Spark escape in the name of a folder; all else stands for itself, Unicode too.
-_ESCAPED = frozenset([*map(chr, range(0x20)), *"\"#%'*/:=?\\\x7f{[]^"])
+_PLAIN = frozenset(string.ascii_letters + string.digits + "-_.")
+"""Of ASCII these stand for themselves. That is less than with Hive, which every reader of Hive's
+folders understands, and deltalake loses files under some of the others, as `~`."""
 
 
 def to_text(value: PartitionValue) -> str | None:
@@ -34,4 +36,6 @@ def folder(texts: Mapping[str, str | None]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(f"%{ord(one):02X}" if one in _ESCAPED else one for one in text)
+    return "".join(
+        one if one in _PLAIN or not one.isascii() else f"%{ord(one):02X}" for one in text
+    )

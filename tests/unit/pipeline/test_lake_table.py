@@ -128,6 +128,27 @@ def test_a_replay_replaces_what_was_upserted(table: LakeTable) -> None:
     assert rows(table) == [{"k": 2, "n": 2}]
 
 
+def test_a_replay_replaces_its_own_rows_where_queries_share_a_table(table: LakeTable) -> None:
+    def write(query_id: str, *, is_replacing: bool, query: str, **columns: Any) -> bool:
+        length = len(next(iter(columns.values())))
+        columns["query"] = pa.array([query] * length, pa.string())
+        commit = LakeCommit(query_id, 0, is_replacing=is_replacing)
+        frame = arrow_frame(pa.table(columns))
+        return table.append(frame, commit, own={"query": query})
+
+    assert write("a", is_replacing=True, query="it's a", n=[1])
+    assert write("b", is_replacing=False, query="b", n=[2])
+    assert write("again", is_replacing=True, query="it's a", n=[3], new=["x"])
+    assert not write("again", is_replacing=True, query="it's a", n=[3], new=["x"])
+    assert rows(table) == [
+        {"n": 2, "query": "b", "new": None},
+        {"n": 3, "query": "it's a", "new": "x"},
+    ]
+    assert write("empty", is_replacing=True, query="b", n=pa.array([], pa.int64()))
+    assert [row["n"] for row in rows(table)] == [3]
+    assert table.last_batch("empty") == 0
+
+
 def test_the_same_batch_from_two_drivers_is_taken_once(
     table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
