@@ -54,7 +54,7 @@ def _chosen(frame: DataFrame, options: WriteOptions, counts: Mapping[str, int]) 
         names.remove("topic")
 
     def choose(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
-        return _choices(batches, names, options, counts)
+        return choices(batches, names, options, counts)
 
     # Its types know no iterators over several columns.
     choice: Any = arrow_udf(choose, "int")  # type: ignore[call-overload]
@@ -62,13 +62,13 @@ def _chosen(frame: DataFrame, options: WriteOptions, counts: Mapping[str, int]) 
     return chosen
 
 
-def _choices(
+def choices(
     batches: Iterator[tuple[pa.Array, ...]],
     names: list[str],
     options: WriteOptions,
     counts: Mapping[str, int],
 ) -> Iterator[pa.Array]:
-    """In a task."""
+    """Of the rows of a task, of which these columns are sent."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
     with options.connection.cluster() as cluster:
