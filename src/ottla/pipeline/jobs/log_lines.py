@@ -76,9 +76,12 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
 
 
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
 def _parse_json(text: str) -> Line:
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        found = _DECODER.decode(text)
         if "\\u" in text:
             # An escape can name half a character ("\\ud800"), which no file can hold.
             json.dumps(found, ensure_ascii=False).encode()
@@ -295,8 +298,8 @@ _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
 
 
 def _unescaped(text: str) -> str:
-    """What stands in quotes in logfmt and in access lines: \\" and \\\\, control characters, \\u00e9,
-    and bytes as \\xc3\\xa9. What is no character then is replaced."""
+    """What stands in quotes, in logfmt and in access lines: \\" and \\\\, control characters,
+    \\u00e9, and bytes as \\xc3\\xa9. What is no character then is replaced."""
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
 

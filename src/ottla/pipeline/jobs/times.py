@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_US = 86_400_000_000
 
 
 def time_us_of(text: str) -> int:
@@ -22,3 +23,12 @@ def time_us_of(text: str) -> int:
         raise ValueError(f"no zone in the time: {text[:64]}")
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def problem_ahead(time_us: int, timestamp_us: int | None) -> str | None:
+    """What is wrong with an event from the future. One of them would move the watermark there, and
+    all events of others would be late until then. Brokers take no timestamp that is more than an
+    hour ahead of their clock, so that of the record can be trusted as a bound."""
+    if timestamp_us is None or time_us - timestamp_us <= _DAY_US:
+        return None
+    return "its time is more than a day after the record's timestamp"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.pipeline.jobs.times import time_us_of
+from ottla.pipeline.jobs.times import problem_ahead, time_us_of
 
 NEW_YEAR_US = 1_767_225_600_000_000  # 2026-01-01T00:00Z
 
@@ -67,3 +67,13 @@ def test_what_was_formatted_parses_back(moment: datetime, offset_minutes: int) -
 def test_any_text_is_a_time_or_a_value_error(text: str) -> None:
     with suppress(ValueError):
         assert isinstance(time_us_of(text), int)
+
+
+def test_events_from_the_future() -> None:
+    day_us = 86_400_000_000
+    assert problem_ahead(NEW_YEAR_US + day_us, NEW_YEAR_US) is None
+    assert problem_ahead(0, NEW_YEAR_US) is None
+    assert problem_ahead(NEW_YEAR_US, None) is None
+    assert problem_ahead(NEW_YEAR_US + day_us + 1, NEW_YEAR_US) == (
+        "its time is more than a day after the record's timestamp"
+    )
