@@ -38,7 +38,8 @@ from ottla.kernel.ids import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ottla.pipeline.lake import Lake, LakeCommit
+    from ottla.pipeline.lake import Lake
+    from ottla.pipeline.lake_table import Commit
 
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
@@ -135,14 +136,10 @@ class Batch:
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     lake: Lake
-    _to_topics: list[DataFrame] = field(default_factory=list)
-
-    @property
-    def commit(self) -> LakeCommit:
-        """For the writes to the lake."""
-        from ottla.pipeline.lake import LakeCommit
-
-        return LakeCommit(self.query_id, self.batch_id, offset_ranges(self.starts, self.ends))
+    commit: Commit
+    """For the writes to the lake."""
+    topic_frames: list[DataFrame] = field(default_factory=list)
+    """What was given to `to_topic`."""
 
     def to_topic(
         self, frame: DataFrame, name: str, *, key: str | None, value: str | None = None
@@ -157,7 +154,7 @@ class Batch:
 
         assert name in self.query.topics, f"query {self.query.name} does not say it writes {name}"
         content = F.to_json(F.struct("*")) if value is None else F.col(value)
-        self._to_topics.append(
+        self.topic_frames.append(
             frame.select(
                 F.lit(self.settings.output_prefix + name).alias("topic"),
                 _as_bytes(F.lit(None) if key is None else F.col(key)).alias("key"),

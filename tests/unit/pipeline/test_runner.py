@@ -1,0 +1,61 @@
+"""What a query reads. How it runs is in tests/pipeline/test_runner.py: that needs Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ottla.pipeline.jobs.job import Query, Settings
+from ottla.pipeline.replay import Replay
+from ottla.pipeline.runner import source_options
+
+QUERY = Query(
+    name="loud",
+    summary="",
+    mode="append",
+    transform=lambda rows: rows,
+    write=lambda frame, batch: None,
+    columns=("value", "timestamp"),
+)
+SETTINGS = Settings(bootstrap="one:1", folder=Path("job"), lake="lake", topics=("a", "b"))
+
+
+def test_from_the_earliest_record_on() -> None:
+    assert source_options("tiny", QUERY, SETTINGS, None) == {
+        "kafka.bootstrap.servers": "one:1",
+        "kafka.client.id": "ottla-pipeline-tiny-loud",
+        "columns": "value,timestamp",
+        "subscribe": "a,b",
+        "startingOffsets": "earliest",
+    }
+
+
+def test_what_is_set_is_passed_on() -> None:
+    settings = replace(
+        SETTINGS,
+        topics=(),
+        topic_pattern="a.*",
+        starting="7",
+        max_offsets_per_trigger=1000,
+        source={"minPartitions": "8", "columns": "value"},
+    )
+    found = source_options("tiny", QUERY, settings, None)
+    assert "subscribe" not in found
+    assert found["subscribePattern"] == "a.*"
+    assert found["startingTimestamp"] == "7"
+    assert found["startingOffsetsByTimestampStrategy"] == "latest"
+    assert found["maxOffsetsPerTrigger"] == "1000"
+    assert (found["minPartitions"], found["columns"]) == ("8", "value")
+
+
+def test_a_replay_starts_at_its_time() -> None:
+    found = source_options("tiny", QUERY, SETTINGS, Replay(from_ms=9))
+    assert found["startingTimestamp"] == "9"
+    assert "startingOffsets" not in found
+
+
+def test_a_query_may_know_better() -> None:
+    query = replace(QUERY, starting_offsets=lambda: '{"a":{"0":5}}')
+    found = source_options("tiny", query, replace(SETTINGS, starting="7"), None)
+    assert found["startingOffsets"] == '{"a":{"0":5}}'
+    assert "startingTimestamp" not in found
