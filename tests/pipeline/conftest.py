@@ -8,14 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.session import new_session
-from tests.support.need import need_java
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores. A test stops the queries that it started, and names views and tables so that no
     other test has the same."""
-    need_java()
     session = new_session("ottla-tests", master="local[2]", folder=tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()

@@ -224,6 +224,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster.close()
 
     def _position(self, boundary: Boundary, *, is_missing_allowed: bool) -> Position:
+        try:
+            return self._position_now(boundary, is_missing_allowed)
+        except GaveUp as error:
+            if error.code not in _TOPIC_IS_GONE:
+                raise
+            # It went while it was asked about, which can be seen now.
+            return self._position_now(boundary, is_missing_allowed)
+
+    def _position_now(self, boundary: Boundary, is_missing_allowed: bool) -> Position:
         topics = selected_topics(
             self._cluster, self._options, is_missing_allowed=is_missing_allowed
         )

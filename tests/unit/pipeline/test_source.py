@@ -312,6 +312,24 @@ def test_a_topic_that_comes_back_is_read_from_its_beginning(
     assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
 
 
+def test_a_topic_that_goes_while_it_is_asked_about_is_a_loss(
+    broker: SocketBroker, stream_of: StreamOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.client.blocking_cluster._ABSENT_S_MAX", 0.1)
+
+    def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        without_topics(broker)
+        error = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        answer = ListOffsetsPartitionResponse(partition_index=0, error_code=error)
+        return ListOffsetsResponse(
+            topics=[ListOffsetsTopicResponse(name="clicks", partitions=[answer])]
+        )
+
+    broker.answers[ListOffsetsRequest] = offsets
+    with pytest.raises(DataLoss, match="clicks-0 was read up to offset 0 and is not there any"):
+        stream_of().latestOffset(position(0, 3), ReadAllAvailable())
+
+
 def test_a_query_keeps_its_connection(broker: SocketBroker, stream_of: StreamOf) -> None:
     reader = stream_of()
     start = reader.initialOffset()
