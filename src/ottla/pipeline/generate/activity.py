@@ -175,8 +175,8 @@ def _traffic(actions: Iterable[Action], window_ms: int) -> dict[int, Traffic]:
 
 
 def sessions_of(actions: Iterable[Action]) -> list[Session]:
-    """A user's next action belongs to the session when it comes less than the gap after the
-    last one: Spark's session windows end before their end, too."""
+    """A user's next action belongs to the session when it comes at most the gap after the last
+    one, as Spark's session windows have it."""
     sessions: list[Session] = []
     for action in sorted(actions, key=lambda action: (action.user, action.time_ms)):
         view = int(action.type == PAGE_VIEW)
@@ -184,7 +184,7 @@ def sessions_of(actions: Iterable[Action]) -> list[Session]:
         if (
             last is None
             or last.user != action.user
-            or action.time_ms - last.end_ms >= SESSION_GAP_MS
+            or action.time_ms - last.end_ms > SESSION_GAP_MS
         ):
             sessions.append(Session(action.user, action.time_ms, action.time_ms, 1, view))
         else:

@@ -75,17 +75,17 @@ def test_a_ranking_has_ten_places() -> None:
     assert truth(events).top_pages == {DAY: [(f"/{letter}", 1) for letter in "abcdefghij"]}
 
 
-def test_sessions_end_with_a_gap_of_half_an_hour() -> None:
+def test_sessions_end_with_a_gap_of_more_than_half_an_hour() -> None:
     actions = [
-        Action(DAY + HALF_HOUR - 1, CLICK, "ann", "/a"),
+        Action(DAY + HALF_HOUR, CLICK, "ann", "/a"),
         Action(DAY, PAGE_VIEW, "ann", "/a"),
-        Action(DAY + 2 * HALF_HOUR - 1, PAGE_VIEW, "ann", "/a"),
+        Action(DAY + 2 * HALF_HOUR + 1, PAGE_VIEW, "ann", "/a"),
         Action(DAY + 1, SEARCH, "bob", "tent"),
     ]
 
     assert sessions_of(actions) == [
-        Session("ann", DAY, DAY + HALF_HOUR - 1, actions=2, page_views=1),
-        Session("ann", DAY + 2 * HALF_HOUR - 1, DAY + 2 * HALF_HOUR - 1, 1, 1),
+        Session("ann", DAY, DAY + HALF_HOUR, actions=2, page_views=1),
+        Session("ann", DAY + 2 * HALF_HOUR + 1, DAY + 2 * HALF_HOUR + 1, 1, 1),
         Session("bob", DAY + 1, DAY + 1, 1, 0),
     ]
 
@@ -115,7 +115,7 @@ def test_the_answers_add_up() -> None:
     assert sum(session.actions for session in answers.sessions) == len(whole)
     assert sum(session.page_views for session in answers.sessions) == views
     for before, after in pairwise(answers.sessions):
-        assert before.user != after.user or after.start_ms - before.end_ms >= HALF_HOUR
+        assert before.user != after.user or after.start_ms - before.end_ms > HALF_HOUR
     # Visitors come back: there are sessions to tell apart.
     assert len(answers.sessions) > len({action.user for action in whole})
 

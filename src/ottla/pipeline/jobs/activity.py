@@ -1,0 +1,147 @@
+"""The activity pipeline: what visitors of a site do, as traffic, sessions and rankings.
+This module needs Spark; docs/pipelines/activity.md has the definitions.
+
+Every query reads and parses all records, so there are as few as answers of different kinds allow:
+what is kept as it came, what comes again when it has changed (by window, and by day and subject),
+and what comes once when it is final.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from ottla.pipeline import dead_letters
+from ottla.pipeline.jobs import activity_top
+from ottla.pipeline.jobs.activity_answers import sessions, subjects, traffic
+from ottla.pipeline.jobs.activity_records import FIELDS, actions, parsed
+from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+EVENTS_TABLE = "activity"
+TRAFFIC_TABLE, TRAFFIC_TOPIC = "activity_traffic", "activity-traffic"
+SESSIONS_TABLE, SESSIONS_TOPIC = "activity_sessions", "activity-sessions"
+SUBJECTS_TABLE = "activity_subjects"
+TOP_TABLE, TOP_TOPIC = "activity_top", "activity-top"
+
+_SOURCE = ("topic", "partition", "offset")
+_PLACE = "day date, kind string, rank int, subject string, count long"
+_VALUE = ("value",)
+
+
+def write_events(frame: DataFrame, batch: Batch) -> None:
+    whole, broken = dead_letters.split(frame)
+    batch.lake.table(EVENTS_TABLE).append(
+        whole.select(*FIELDS, *_SOURCE, F.to_date("time").alias("day")),
+        batch.commit,
+        partition_by=("day",),
+    )
+    dead_letters.append(batch.lake, broken, batch.commit, query="activity.events")
+
+
+def write_traffic(frame: DataFrame, batch: Batch) -> None:
+    batch.lake.table(TRAFFIC_TABLE).upsert(
+        frame.withColumn("day", F.to_date("start")),
+        batch.commit,
+        keys=("day", "window", "start"),
+        partition_by=("day",),
+    )
+    batch.to_topic(_records(frame, F.col("window"), _iso("start")), TRAFFIC_TOPIC, **_RECORD)
+
+
+def write_sessions(frame: DataFrame, batch: Batch) -> None:
+    batch.lake.table(SESSIONS_TABLE).append(
+        frame.withColumn("day", F.to_date("start")), batch.commit, partition_by=("day",)
+    )
+    batch.to_topic(_records(frame, F.col("user"), _iso("start")), SESSIONS_TOPIC, **_RECORD)
+
+
+def write_top(frame: DataFrame, batch: Batch) -> None:
+    """Ranked from the table, which has the subjects that this batch did not see, too. A batch that
+    is run again finds the table as it left it, so it writes the same ranking."""
+    table = batch.lake.table(SUBJECTS_TABLE)
+    table.upsert(frame, batch.commit, keys=("day", "kind", "subject"), partition_by=("day",))
+    days = [row.day.isoformat() for row in frame.select("day").distinct().collect()]
+    ranking: list[activity_top.Place] = []
+    if days:
+        counts = table.delta().to_pyarrow_table(partitions=[("day", "in", days)])
+        ranking.extend(activity_top.places(counts))
+    spark = frame.sparkSession
+    batch.lake.table(TOP_TABLE).upsert(
+        spark.createDataFrame([astuple(place) for place in ranking], _PLACE),
+        batch.commit,
+        keys=("day", "kind", "rank"),
+        partition_by=("day",),
+    )
+    records = list(activity_top.records(ranking))
+    batch.to_topic(spark.createDataFrame(records, "key string, value string"), TOP_TOPIC, **_RECORD)
+
+
+_RECORD = {"key": "key", "value": "value"}
+
+
+def _records(frame: DataFrame, *key: Column) -> DataFrame:
+    """The key names the window: of a row that comes again a compacted topic keeps the newest."""
+    return frame.select(
+        F.concat_ws(" ", *key).alias("key"), F.to_json(F.struct("*")).alias("value")
+    )
+
+
+def _iso(name: str) -> Column:
+    return F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
+
+
+def queries(settings: Settings) -> list[Query]:
+    watermark = settings.watermark
+    return [
+        Query(
+            name="events",
+            summary="every record in one table, and the broken ones with the reason",
+            mode="append",
+            transform=parsed,
+            write=write_events,
+            tables=(EVENTS_TABLE, dead_letters.TABLE),
+        ),
+        Query(
+            name="traffic",
+            summary="page views and visitors of a minute and of a day, as they change",
+            mode="update",
+            transform=lambda rows: traffic(actions(rows), watermark),
+            write=write_traffic,
+            topics=(TRAFFIC_TOPIC,),
+            tables=(TRAFFIC_TABLE,),
+            columns=_VALUE,
+        ),
+        Query(
+            name="sessions",
+            summary="sessions of users, when they have ended",
+            mode="append",
+            transform=lambda rows: sessions(actions(rows), watermark),
+            write=write_sessions,
+            topics=(SESSIONS_TOPIC,),
+            tables=(SESSIONS_TABLE,),
+            columns=_VALUE,
+        ),
+        Query(
+            name="top",
+            summary="top pages and top searches of a day, as they change",
+            mode="update",
+            transform=lambda rows: subjects(actions(rows), watermark),
+            write=write_top,
+            topics=(TOP_TOPIC,),
+            tables=(SUBJECTS_TABLE, TOP_TABLE),
+            columns=_VALUE,
+        ),
+    ]
+
+
+JOB = Job(
+    name="activity",
+    summary="Page views, searches and clicks: traffic, visitors, sessions, top pages and searches.",
+    default_topics=("activity",),
+    queries=queries,
+)
