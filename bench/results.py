@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bench import targets
 from bench.benchmark import Measures
-from bench.targets import CEILING_ROWS, ROWS, Row
+from bench.targets import CEILING_ROWS, COMPARISONS, ROWS, Comparison, Row
 
 KAFKA = "Apache Kafka"
 OTTLA = "Ottla"
@@ -28,6 +28,19 @@ _HEADINGS = (
     "verdict",
     "CPU Kafka",
     "CPU Ottla",
+)
+
+_COMPARED_HEADINGS = (
+    "work",
+    "unit",
+    "broker",
+    "beside",
+    "that",
+    "ours",
+    "ratio",
+    "spread",
+    "target",
+    "verdict",
 )
 
 _COLOURS = {"reached": "green", "missed": "red"}
@@ -50,6 +63,9 @@ _NOTES = """\
 - "CPU a produce" and "CPU a fetch": one request in flight in all. What is divided is the broker's
   CPU for a request among 1,000 partitions (or connections) by that among one. The fetch is one of
   an incremental session over all partitions, five of which have data.
+- Rows of the pipeline are 100 B in 4 partitions, on `local[2]`, where the broker has to share
+  the cores with Spark; Spark's connector is tuned by large fetches and batches. A micro-batch has
+  one row a partition.
 - The ceiling has no protocol and no broker; the load generators ran against a responder that does
   no work."""
 
@@ -109,6 +125,29 @@ class Results:
     def all_cells(self) -> list[tuple[str, ...]]:
         return [cells for row in ROWS if (cells := self.cells(row)) is not None]
 
+    def compared_cells(self) -> list[tuple[str, ...]]:
+        found = [
+            self._compared(comparison, broker)
+            for comparison in COMPARISONS
+            for broker in (KAFKA, OTTLA)
+        ]
+        return [cells for cells in found if cells is not None]
+
+    def _compared(self, comparison: Comparison, broker: str) -> tuple[str, ...] | None:
+        row, other_key = comparison.row, comparison.beside_key
+        ours, other = self.median(broker, row.key), self.median(broker, other_key)
+        if ours is None or other is None:
+            return None
+        spread = max(self.spread(row.key), self.spread(other_key))
+        word = targets.verdict(row, ours, other, spread)
+        return (
+            *(row.title, row.unit, broker, comparison.beside, number(other), number(ours)),
+            f"{targets.ratio(ours, other):.2f}",
+            f"{spread:.0%}" if self.rounds > 1 else "",
+            targets.target_text(row),
+            "one round: none" if word and self.rounds == 1 else word,
+        )
+
     def ceiling_cells(self) -> list[tuple[str, ...]]:
         return [
             (row.title, row.unit, number(self.ceiling[row.key]))
@@ -123,10 +162,15 @@ class Results:
         for cells in self.all_cells():
             colour = _COLOURS.get(cells[7], "")
             table.add_row(*cells, style=colour)
+        compared = Table(title="The pipeline: two ways on one broker")
+        for index, heading in enumerate(_COMPARED_HEADINGS):
+            compared.add_column(heading, justify="right" if index in (4, 5, 6, 7) else "left")
+        for cells in self.compared_cells():
+            compared.add_row(*cells, style=_COLOURS.get(cells[9], ""))
         ceiling = Table("ceiling of the machine", "unit", "value")
         for row in self.ceiling_cells():
             ceiling.add_row(*row)
-        return [table, ceiling] if self.ceiling else [table]
+        return [each for each in (table, compared, ceiling) if each.row_count]
 
     @property
     def warning(self) -> str:
@@ -148,6 +192,9 @@ class Results:
         if self.warning:
             parts.append(f"**{self.warning}**")
         parts.append(_markdown_table(_HEADINGS, self.all_cells()))
+        if compared := self.compared_cells():
+            parts.append("The pipeline: two ways of work on one broker.")
+            parts.append(_markdown_table(_COMPARED_HEADINGS, compared))
         if self.ceiling:
             heading = ("ceiling of the machine", "unit", "value")
             parts.append(_markdown_table(heading, self.ceiling_cells()))

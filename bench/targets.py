@@ -68,6 +68,53 @@ ROWS = (
     Row("cold_read_mb", "the cold read itself", "MB/s"),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two ways of work on one broker: the row's own, and another. The target is a limit on the
+    former divided by the latter."""
+
+    row: Row
+    beside: str
+    beside_key: str
+
+
+_TUNED = "Spark's connector, tuned"
+_DEFAULT = "Spark's connector"
+_TUPLES = "confluent-kafka tuples"
+_ROWS_A_SECOND = "k rows/s"
+
+
+def _spark_rows() -> Iterator[Comparison]:
+    ways = (
+        (_TUNED, "tuned", 1.2, 1.1),
+        (_DEFAULT, "jvm", None, None),
+        (_TUPLES, "tuples", None, None),
+    )
+    for name, way, at_least_in, _ in ways:
+        row = Row("spark_in_ottla", "rows into Spark", _ROWS_A_SECOND, at_least=at_least_in)
+        yield Comparison(row, name, f"spark_in_{way}")
+    row = Row("spark_in_value_ottla", "values into Spark", _ROWS_A_SECOND)
+    yield Comparison(row, _TUNED, "spark_in_value_tuned")
+    for name, way, _, at_least_out in ways:
+        row = Row("spark_out_ottla", "rows out of Spark", _ROWS_A_SECOND, at_least=at_least_out)
+        yield Comparison(row, name, f"spark_out_{way}")
+    row = Row("spark_once", "rows out, exactly once", _ROWS_A_SECOND, at_least=0.7)
+    yield Comparison(row, "rows out, plain, as a stream", "spark_plain")
+    for partitions in (1, 10, 100):
+        key = f"spark_batch_{partitions}"
+        title = f"micro-batch, {partitions} partition" + ("s" if partitions > 1 else "")
+        row = Row(f"{key}_ottla", title, "ms", at_most=1.3)
+        yield Comparison(row, _DEFAULT, f"{key}_kafka")
+    for partitions in (10, 100):
+        row = Row(f"spark_batch_{partitions}_ottla", f"micro-batch, {partitions} partitions", "ms")
+        yield Comparison(row, "1 partition", "spark_batch_1_ottla")
+    row = Row("spark_in_ottla", "rows into Spark, 2 cores", _ROWS_A_SECOND)
+    yield Comparison(row, "1 core", "spark_in_1_core")
+
+
+COMPARISONS = tuple(_spark_rows())
+
 CEILING_ROWS = (
     Row("ceiling_in_mb", "loopback socket into a file", "MB/s"),
     Row("ceiling_out_mb", "file back into the socket, sendfile", "MB/s"),

@@ -10,6 +10,7 @@ from bench.benchmarks.librdkafka import Librdkafka
 from bench.benchmarks.offsets_load import OffsetsLoad
 from bench.benchmarks.scaling import Scaling
 from bench.benchmarks.small_requests import SmallRequests
+from bench.benchmarks.spark import Spark
 from bench.benchmarks.start import Start
 from bench.benchmarks.sync_latency import SyncLatency
 from bench.benchmarks.transactions import Transactions
@@ -25,6 +26,7 @@ ALL: tuple[type[Benchmark], ...] = (
     GroupCommits,
     Transactions,
     OffsetsLoad,
+    Spark,
     ColdRead,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
     Scaling,

@@ -90,7 +90,7 @@ def test_the_second_run_does_nothing_but_run(clone: Clone) -> None:
     assert clone.calls() == []
 
 
-@pytest.mark.parametrize("command", ["demo", "pipeline"])
+@pytest.mark.parametrize("command", ["bench", "demo", "pipeline"])
 def test_what_needs_spark_has_it_installed(clone: Clone, command: str) -> None:
     clone.run("topics", "list")
     clone.calls()
