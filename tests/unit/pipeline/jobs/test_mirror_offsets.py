@@ -1,34 +1,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
 
 import pytest
 
 from ottla.pipeline.jobs.mirror_hops import Hop
 from ottla.pipeline.jobs.mirror_offsets import (
-    Copied,
     first_copied,
     first_unread_return,
     last_copied,
 )
-
-
-class Log:
-    """Records by their offsets; what is not there was compacted, or is a mark of a transaction."""
-
-    def __init__(self, records: dict[int, Hop | None], end: int, start: int = 0) -> None:
-        self.records = records
-        self.start = start
-        self.end = end
-        self.read_count = 0
-
-    def read(self, start: int, end: int) -> Iterator[Sequence[Copied]]:
-        assert self.start <= start <= end <= self.end
-        found = [Copied(*one) for one in sorted(self.records.items()) if start <= one[0] < end]
-        for first in range(0, len(found), 3):
-            self.read_count += 1
-            yield found[first : first + 3]
+from tests.support.mirror_clusters import FakeLog
 
 
 def copies(*originals: int | None, start: int = 0) -> dict[int, Hop | None]:
@@ -40,11 +22,11 @@ def copies(*originals: int | None, start: int = 0) -> dict[int, Hop | None]:
 
 
 def test_an_offset_is_that_of_the_first_record_which_is_not_before_it() -> None:
-    log = Log({**copies(0, 1, 2), **copies(5, 9, start=4)}, end=7)
+    log = FakeLog({**copies(0, 1, 2), **copies(5, 9, start=4)}, end=7)
     found = [first_copied(log, "east", offset) for offset in range(11)]
     assert found == [0, 1, 2, 4, 4, 4, 5, 5, 5, 5, None]
     assert first_copied(log, "west", 0) is None
-    assert first_copied(Log({}, end=0), "east", 0) is None
+    assert first_copied(FakeLog({}, end=0), "east", 0) is None
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -61,7 +43,7 @@ def test_it_is_what_reading_all_records_would_find(seed: int) -> None:
         elif kind < 0.8:
             records[place] = rng.choice([None, Hop("west", rng.randrange(100))])
         place += rng.choice([1, 1, 2])
-    log = Log(records, end=place, start=start)
+    log = FakeLog(records, end=place, start=start)
     for offset in range(original + 3):
         places = [
             where
@@ -72,32 +54,32 @@ def test_it_is_what_reading_all_records_would_find(seed: int) -> None:
 
 
 def test_a_long_log_is_searched_and_not_read() -> None:
-    log = Log(copies(*range(0, 60_000, 2)), end=30_000)
-    assert first_copied(log, "east", 41_111) == 20_556
+    log = FakeLog(copies(*range(0, 6000, 2)), end=3000)
+    assert first_copied(log, "east", 4111) == 2056
     assert log.read_count < 20
 
 
 def test_the_last_copy_is_found_from_the_end() -> None:
-    assert last_copied(Log({}, end=0), "east") is None
-    assert last_copied(Log(copies(None, None), end=2), "east") is None
-    log = Log(copies(3, 8, *[None] * 5000), end=5002)
+    assert last_copied(FakeLog({}, end=0), "east") is None
+    assert last_copied(FakeLog(copies(None, None), end=2), "east") is None
+    log = FakeLog(copies(3, 8, *[None] * 5000), end=5002)
     assert last_copied(log, "east") == 8
-    log = Log(copies(*range(100_000)), end=100_001)
-    assert last_copied(log, "east") == 99_999
+    log = FakeLog(copies(*range(10_000)), end=10_001)
+    assert last_copied(log, "east") == 9999
     assert log.read_count < 400
 
 
 SOURCE_ID, TARGET_ID = "east", "west"
 
 
-def unread(source: Log, target: Log, offset: int, returned: int, end: int) -> int:
+def unread(source: FakeLog, target: FakeLog, offset: int, returned: int, end: int) -> int:
     return first_unread_return(source, target, SOURCE_ID, TARGET_ID, offset, returned, end)
 
 
 def test_of_two_mirrors_that_face_each_other_nothing_unread_is_left_out() -> None:
     """East has written 0, 1 and 4; west 0, 1, and 4, which has not been returned yet."""
-    east = Log({0: None, 1: None, 2: Hop("west", 0), 3: Hop("west", 1), 4: None}, end=5)
-    west = Log({0: None, 1: None, 2: Hop("east", 0), 3: Hop("east", 1), 4: None}, end=5)
+    east = FakeLog({0: None, 1: None, 2: Hop("west", 0), 3: Hop("west", 1), 4: None}, end=5)
+    west = FakeLog({0: None, 1: None, 2: Hop("east", 0), 3: Hop("east", 1), 4: None}, end=5)
     returned = 4
     assert unread(east, west, 5, returned, end=5) == 4  # all but what was not returned yet
     assert unread(east, west, 3, returned, end=5) == 1  # west's second record is unread in east
@@ -106,7 +88,7 @@ def test_of_two_mirrors_that_face_each_other_nothing_unread_is_left_out() -> Non
 
 
 def test_where_all_was_returned_and_read_only_copies_decide() -> None:
-    east = Log({0: None, 1: Hop("west", 0)}, end=2, start=1)
-    west = Log({0: None, 1: Hop("east", 0)}, end=2)
+    east = FakeLog({0: None, 1: Hop("west", 0)}, end=2, start=1)
+    west = FakeLog({0: None, 1: Hop("east", 0)}, end=2)
     assert unread(east, west, 2, 2, end=2) == 2
     assert unread(east, west, 0, 2, end=2) == 0  # what retention has deleted does not matter

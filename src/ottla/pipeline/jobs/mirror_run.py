@@ -1,0 +1,234 @@
+"""A mirror that runs: where it goes on, how it writes a batch, and what it sees to besides."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.blocking_cluster import EARLIEST, LATEST, Topic
+from ottla.client.blocking_groups import CommittedOffset, committed_offsets
+from ottla.client.blocking_topics import describe_cluster
+from ottla.kernel.ids import TopicPartition
+from ottla.pipeline.given_options import OptionError
+from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
+from ottla.pipeline.jobs.mirror_offsets import PartitionLog, last_copied
+from ottla.pipeline.jobs.mirror_topics import MirroredTopics
+from ottla.pipeline.ledger import LedgerError, check_starts, is_written
+from ottla.pipeline.offsets import partitions_of, resolve, selected_topics
+from ottla.pipeline.options import ReadOptions
+from ottla.pipeline.transaction import LedgerEntry, Transaction
+from ottla.pipeline.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ottla.pipeline.jobs.job import Batch, Settings
+    from ottla.pipeline.jobs.mirror import MirrorOptions
+
+_log = logging.getLogger(__name__)
+
+_TRANSACTION_MS = 300_000
+"""How long a batch may take. Below the 15 minutes that brokers allow by default: a mirror that has
+died keeps readers of committed records waiting so long, unless it is started again."""
+_PATIENCE_S = 5.0
+
+
+class MirrorRun:
+    """Made by a Mirror when it starts, on the driver. The runner calls it from its own thread and
+    from the one that writes batches; one of them at a time gets in. A crash leaves what is in the
+    target: whole batches, with how far they have read."""
+
+    def __init__(self, settings: Settings, options: MirrorOptions) -> None:
+        self._options = options
+        self._read = ReadOptions.parse(_read_options(settings), is_stream=True)
+        self._is_placed = self._read.min_partitions is None
+        """Then each partition is read by one task."""
+        source = self._read.connection.cluster()
+        source_id = describe_cluster(source).cluster_id
+        self._group = ledger_group(source_id, options.name)
+        self._write_options = _write_options(options, self._group)
+        target = WriteOptions.parse(self._write_options).connection.cluster()
+        target_id = describe_cluster(target).cluster_id
+        if source_id == target_id:
+            raise OptionError("target", "it is the cluster that is read from", "name another")
+        self._clusters = Clusters(source, target, source_id, target_id)
+        self._topics = MirroredTopics(source, target, options.config_exclude)
+        self._groups = MirroredGroups(self._clusters, options.groups)
+        self._lock = threading.Lock()
+        self._begun: dict[TopicPartition, int] = {}
+        """Where the query starts that has no checkpoint."""
+        self._made: dict[str, int] = {}
+        """Topics that the target has, with how many partitions."""
+        self._next_sync_s = 0.0
+
+    @property
+    def source_id(self) -> str:
+        return self._clusters.source_id
+
+    @property
+    def target_id(self) -> str:
+        return self._clusters.target_id
+
+    # -- where it goes on -----------------------------------------------------------------------
+
+    def starting_offsets(self) -> str:
+        """Fences another run of this mirror, should there be one, and ends its transaction: what
+        the target says is final only then."""
+        with self._lock:
+            Transaction(self._clusters.target, self._group, timeout_ms=_TRANSACTION_MS).init()
+            topics = selected_topics(self._clusters.source, self._read)
+            self._begun = self._positions(topics)
+        found: dict[str, dict[str, int]] = {}
+        for where, offset in self._begun.items():
+            found.setdefault(where.topic, {})[str(where.partition)] = offset
+        return json.dumps(found)
+
+    def _positions(self, topics: Mapping[str, Topic]) -> dict[TopicPartition, int]:
+        """Of each partition of these: where its copy ends, or where the settings say."""
+        partitions = partitions_of(topics)
+        found = {
+            where: committed.offset
+            for where, committed in committed_offsets(
+                self._clusters.target, self._group, partitions
+            ).items()
+        }
+        missing = [where for where in partitions if where not in found]
+        found |= self._copied(missing)
+        missing = [where for where in partitions if where not in found]
+        found |= self._configured(missing)
+        ends = self._clusters.source.list_offsets(dict.fromkeys(partitions, LATEST))
+        for where, position in found.items():
+            if ends[where].offset < position:
+                raise LedgerError(
+                    f"{where} was mirrored up to offset {position} and ends at "
+                    f"{ends[where].offset} in the source now; {_MADE_ANEW}"
+                )
+        return {where: found[where] for where in partitions}
+
+    def _copied(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """By the records themselves, where the offsets of the group have expired, or a mirror goes
+        on under another name."""
+        target = self._clusters.target
+        topics = target.topics({where.topic for where in partitions})
+        there = [
+            where
+            for where in partitions
+            if where.topic in topics and where.partition in topics[where.topic].partitions
+        ]
+        if not there:
+            return {}
+        starts, ends = (
+            target.list_offsets(dict.fromkeys(there, which)) for which in (EARLIEST, LATEST)
+        )
+        found: dict[TopicPartition, int] = {}
+        for where in there:
+            topic_id = topics[where.topic].topic_id
+            bounds = starts[where].offset, ends[where].offset
+            last = last_copied(PartitionLog(target, where, topic_id, *bounds), self.source_id)
+            if last is not None:
+                found[where] = last + 1
+                _log.info("%s goes on at %d, by the last record in the target", where, last + 1)
+        return found
+
+    def _configured(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        return resolve(self._clusters.source, self._read, self._read.start, list(partitions))
+
+    # -- a batch --------------------------------------------------------------------------------
+
+    def write(self, frame: DataFrame, batch: Batch) -> None:
+        from ottla.pipeline.sink import write_batch
+
+        starts = {where: batch.starts.get(where, self._begun.get(where, 0)) for where in batch.ends}
+        with self._lock:
+            self._make(batch.ends)
+            entry = LedgerEntry(batch.query_id, batch.batch_id)
+            committed = committed_offsets(self._clusters.target, self._group, batch.ends)
+            if not is_written(committed, entry, batch.ends):
+                # Before the transaction begins, too: that would fence whoever is ahead of us.
+                check_starts(committed, starts)
+                write_batch(
+                    frame,
+                    self._write_options,
+                    query_id=batch.query_id,
+                    batch_id=batch.batch_id,
+                    offsets=batch.ends,
+                    starts=starts,
+                    is_placed=self._is_placed,
+                )
+            self._sync_if_due()
+
+    def _make(self, partitions: Collection[TopicPartition]) -> None:
+        """So that these are there to be written to."""
+        wanted = {
+            where.topic for where in partitions if where.partition >= self._made.get(where.topic, 0)
+        }
+        if wanted:
+            self._sync_topics(self._clusters.source.topics(wanted))
+
+    # -- besides ----------------------------------------------------------------------------------
+
+    def upkeep(self, is_last: bool) -> None:
+        if self._lock.acquire(blocking=is_last):
+            try:
+                self._sync_if_due(is_last=is_last)
+            finally:
+                self._lock.release()
+
+    def _sync_if_due(self, *, is_last: bool = False) -> None:
+        if not is_last and time.monotonic() < self._next_sync_s:
+            return
+        topics = selected_topics(self._clusters.source, self._read)
+        self._sync_topics(topics)
+        committed = self._ledger(topics)
+        positions = {where: offset.offset for where, offset in committed.items()}
+        self._groups.copy(positions, patience_s=_PATIENCE_S if is_last else 0)
+        self._next_sync_s = time.monotonic() + self._options.sync_s
+
+    def _sync_topics(self, topics: Mapping[str, Topic]) -> None:
+        self._topics.make(topics, {where.topic for where in self._ledger(topics)})
+        self._topics.copy_configs(topics)
+        self._made.update((name, len(topic.partitions)) for name, topic in topics.items())
+
+    def _ledger(self, topics: Mapping[str, Topic]) -> dict[TopicPartition, CommittedOffset]:
+        partitions = partitions_of(topics)
+        if not partitions:
+            return {}
+        # Not waiting for a transaction: it may be of a run that is no more.
+        return committed_offsets(self._clusters.target, self._group, partitions, is_stable=False)
+
+
+_MADE_ANEW = (
+    "it was deleted there and made anew, or has lost records. To mirror it from its beginning, "
+    "delete it in the target too, and the checkpoint of the mirror"
+)
+
+
+def _read_options(settings: Settings) -> dict[str, str]:
+    """As the runner has them for the query."""
+    found = {**settings.source, "kafka.bootstrap.servers": settings.bootstrap}
+    if settings.topic_pattern is not None:
+        found["subscribePattern"] = settings.topic_pattern
+    else:
+        found["subscribe"] = ",".join(settings.topics)
+    if settings.starting.isdecimal():
+        found["startingTimestamp"] = settings.starting
+        found["startingOffsetsByTimestampStrategy"] = "latest"
+    else:
+        found["startingOffsets"] = settings.starting
+    return found
+
+
+def _write_options(options: MirrorOptions, group: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": options.target,
+        "kafka.client.id": "ottla-mirror",
+        "kafka.compression.type": options.compression,
+        "kafka.transactional.id": group,
+        "kafka.group.id": group,
+        "kafka.transaction.timeout.ms": str(_TRANSACTION_MS),
+        "includeTimestamp": "true",
+    }

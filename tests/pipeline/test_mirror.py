@@ -1,0 +1,256 @@
+"""A mirror between Ottla and Apache Kafka, in both directions."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ottla.client.blocking_cluster import BlockingCluster
+from ottla.client.blocking_topics import (
+    ConfigEntry,
+    add_partitions,
+    alter_configs,
+    describe_configs,
+)
+from ottla.pipeline.given_options import addresses
+from ottla.pipeline.jobs.mirror import JOB
+from ottla.pipeline.runner import JobFailed, JobRun
+from tests.support.mirrors import (
+    Found,
+    Record,
+    commit,
+    committed,
+    produce,
+    records_of,
+    run_once,
+    settings_of,
+)
+from tests.support.ottla_process import OttlaProcess
+from tests.support.side_by_side import Subject
+from tools.apache_kafka import ApacheKafkaBroker
+
+PARTITIONS = 8
+OLD_MS = 1_500_000_000_000
+
+
+class Pair(NamedTuple):
+    source: Subject
+    target: Subject
+
+
+@pytest.fixture(scope="module")
+def ottla(shared_broker: OttlaProcess) -> Iterator[Subject]:
+    with Subject("Ottla", shared_broker.bootstrap) as subject:
+        yield subject
+
+
+@pytest.fixture(scope="module")
+def kafka(apache_kafka: ApacheKafkaBroker) -> Iterator[Subject]:
+    with Subject("Apache Kafka", apache_kafka.bootstrap) as subject:
+        yield subject
+
+
+@pytest.fixture(params=["Ottla to Apache Kafka", "Apache Kafka to Ottla"])
+def pair(request: pytest.FixtureRequest, ottla: Subject, kafka: Subject) -> Pair:
+    return Pair(ottla, kafka) if request.param.startswith("Ottla") else Pair(kafka, ottla)
+
+
+def cluster_of(subject: Subject) -> BlockingCluster:
+    return BlockingCluster(addresses(subject.bootstrap))
+
+
+def some_records(first: int, count: int) -> list[tuple[int, Record]]:
+    """Some without a key, some tombstones, some with headers."""
+    return [
+        (
+            number % PARTITIONS,
+            Record(
+                key=None if number % 3 == 0 else b"k%d" % (number % 50),
+                value=None if number % 11 == 1 else b"%d" % number,
+                timestamp=OLD_MS + number,
+                headers=(("n", b"%d" % number), ("n", b""), ("none", None)) * (number % 5 == 0),
+            ),
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def fill(subject: Subject, topic: str, first: int, count: int) -> None:
+    """A part plain and compressed, a part in a transaction, and a part that is aborted."""
+    records = some_records(first, count)
+    plain, rest = records[: count // 2], records[count // 2 :]
+    produce(subject.bootstrap, topic, plain, compression="lz4")
+    produce(subject.bootstrap, topic, rest[::-1], transactional_id=topic, is_aborted=True)
+    produce(subject.bootstrap, topic, rest, transactional_id=topic, compression="zstd")
+
+
+def assert_same(pair: Pair, topic: str) -> Found:
+    expected = records_of(pair.source.bootstrap, topic)
+    assert records_of(pair.target.bootstrap, topic) == expected
+    return expected
+
+
+def config_of(subject: Subject, topic: str) -> dict[str, ConfigEntry]:
+    with cluster_of(subject) as cluster:
+        return describe_configs(cluster, [topic])[topic]
+
+
+def test_all_of_a_topic_is_mirrored_and_follows(
+    spark: SparkSession, pair: Pair, tmp_path: Path
+) -> None:
+    source, target = pair
+    topic, group = "mirror-all", "mirror-all-readers"
+    # Kept for ever, as the records are years old.
+    source.create(topic, PARTITIONS, retention_ms="-1", segment_ms="7654321")
+    source.create("not-mirror-all", 1)
+    settings = settings_of(source.bootstrap, target.bootstrap, tmp_path, "mirror-a.*", name="all")
+    fill(source, topic, 0, 1600)
+    commit(source.bootstrap, group, topic, {0: 0, 1: 37, 2: 190, 3: 302})
+    run_once(spark, settings)
+
+    expected = assert_same(pair, topic)
+    assert [len(records) for records in expected.values()] == [200] * PARTITIONS
+    configs = config_of(target, topic)
+    assert configs["retention.ms"] == ConfigEntry("-1", True)
+    assert configs["segment.ms"] == ConfigEntry("7654321", True)
+    assert "not-mirror-all" not in topics_of(target)
+    found = committed(target.bootstrap, group, topic, PARTITIONS)
+    assert {one: note for one, (_, note) in found.items()} == {one: f"at {one}" for one in range(4)}
+    assert_goes_on(pair, group, topic, {0: 0, 1: 37, 2: 190, 3: 302})
+
+    # Records, a partition, settings and offsets that come later.
+    with cluster_of(source) as cluster:
+        add_partitions(cluster, {topic: PARTITIONS + 1})
+        alter_configs(cluster, {topic: {"segment.ms": None, "cleanup.policy": "compact"}})
+    fill(source, topic, 1600, 160)
+    produce(source.bootstrap, topic, [(PARTITIONS, Record(b"k", b"new", OLD_MS, ()))])
+    commit(source.bootstrap, group, topic, {0: 12, 3: 0})
+    run_once(spark, settings)
+    assert len(assert_same(pair, topic)) == PARTITIONS + 1
+    configs = config_of(target, topic)
+    assert configs["cleanup.policy"] == ConfigEntry("compact", True)
+    assert not configs["segment.ms"].is_set
+    # It was restarted, so it cannot know that it was not the group who read further at the target.
+    assert_goes_on(pair, group, topic, {0: 12, 1: 37, 2: 190, 3: 302})
+
+    # Without its checkpoint it goes on from what the target says.
+    shutil.rmtree(tmp_path / "checkpoints")
+    fill(source, topic, 1760, 16)
+    run_once(spark, settings)
+    assert_same(pair, topic)
+
+
+def topics_of(subject: Subject) -> list[str]:
+    with cluster_of(subject) as cluster:
+        return [*cluster.topics(None)]
+
+
+def assert_goes_on(pair: Pair, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """That a reader who was at these offsets at the source gets the rest at the target."""
+    there = f"{group}-as-it-was"
+    commit(pair.source.bootstrap, there, topic, offsets)
+    expected = rest_of(pair.source, there, topic, offsets)
+    assert rest_of(pair.target, group, topic, offsets) == expected
+
+
+def rest_of(subject: Subject, group: str, topic: str, partitions: dict[int, int]) -> Found:
+    return records_of(subject.bootstrap, topic, group=group, partitions=partitions)
+
+
+def test_mirrors_that_face_each_other_copy_nothing_back(
+    spark: SparkSession, ottla: Subject, kafka: Subject, tmp_path: Path
+) -> None:
+    """The same topic in both, written to in both, and a group that moves from one to the other."""
+    topic, group = "mirror-both", "mirror-both-readers"
+    there = settings_of(ottla.bootstrap, kafka.bootstrap, tmp_path / "a", topic, name="there")
+    back = settings_of(kafka.bootstrap, ottla.bootstrap, tmp_path / "b", topic, name="back")
+    records: dict[str, list[bytes]] = {}
+    for subject in (ottla, kafka):
+        subject.create(topic, 1)
+        records[subject.name] = [b"%s %d" % (subject.name.encode(), n) for n in range(20)]
+        produce(subject.bootstrap, topic, [(0, a_record(v)) for v in records[subject.name][:10]])
+    for settings in (there, back, there, back):
+        run_once(spark, settings)
+    # Both have their own first, then the other's, and the marks of the transactions.
+    for subject, other in ((ottla, kafka), (kafka, ottla)):
+        found = values_of(subject, topic)
+        assert found == records[subject.name][:10] + records[other.name][:10]
+
+    # A reader of Ottla has seen 5 of Ottla's own: nothing that it has not read is left out.
+    commit(ottla.bootstrap, group, topic, {0: 5})
+    run_once(spark, there)
+    assert values_of(kafka, topic, group) == records[kafka.name][:10] + records[ottla.name][:10]
+    # It goes on there, and comes back: the other mirror tells where.
+    for subject in (ottla, kafka):
+        produce(subject.bootstrap, topic, [(0, a_record(v)) for v in records[subject.name][10:]])
+    for settings in (there, back):
+        run_once(spark, settings)
+    commit(kafka.bootstrap, group, topic, {0: end_of(kafka, topic)})
+    run_once(spark, back)
+    assert values_of(ottla, topic, group) == []
+    for subject in (ottla, kafka):
+        assert Counter(values_of(subject, topic)) == Counter(itertools.chain(*records.values()))
+
+
+def a_record(value: bytes) -> Record:
+    return Record(None, value, time.time_ns() // 1_000_000, ())
+
+
+def values_of(subject: Subject, topic: str, group: str | None = None) -> list[bytes | None]:
+    found = records_of(subject.bootstrap, topic, group=group)
+    return [record.value for record in found[0]]
+
+
+def end_of(subject: Subject, topic: str) -> int:
+    return int(subject.fetch(topic).responses[0].partitions[0].high_watermark)
+
+
+def test_of_two_copies_of_a_mirror_one_ends(
+    spark: SparkSession, ottla: Subject, kafka: Subject, tmp_path: Path
+) -> None:
+    topic = "mirror-twice"
+    ottla.create(topic, 2)
+    pair = Pair(ottla, kafka)
+    runs = []
+    # Of two Spark sessions: in one, a query of a name runs once.
+    for number, session in enumerate((spark, spark.newSession())):
+        settings = settings_of(
+            ottla.bootstrap, kafka.bootstrap, tmp_path / str(number), topic, name="twice"
+        )
+        runs.append(JobRun(JOB, settings, session, is_once=False))
+    try:
+        for number, run in enumerate(runs):
+            produce(ottla.bootstrap, topic, some_values(number))
+            run.start()
+            while len(values_of(kafka, topic)) < 10 * (number + 1):
+                assert run.poll()
+                time.sleep(0.05)
+        # The second has taken over. Now both see new records.
+        produce(ottla.bootstrap, topic, some_values(2))
+        with pytest.raises(JobFailed, match="another copy has gone on"):
+            poll_both(runs)
+        while len(values_of(kafka, topic)) < 30:
+            assert runs[1].poll()
+            time.sleep(0.05)
+    finally:
+        for run in runs:
+            run.close()
+    assert_same(pair, topic)
+
+
+def poll_both(runs: list[JobRun]) -> None:
+    while runs[0].poll():
+        runs[1].poll()
+        time.sleep(0.05)
+
+
+def some_values(number: int) -> list[tuple[int, Record]]:
+    return [(0, a_record(b"%d" % value)) for value in range(10 * number, 10 * (number + 1))]

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from ottla.client.blocking_groups import CommittedOffset
+from ottla.kernel.ids import TopicPartition
+from ottla.pipeline.given_options import Connection, OptionError
+from ottla.pipeline.jobs import mirror_run
+from ottla.pipeline.jobs.job import Settings
+from ottla.pipeline.jobs.mirror import JOB, MirrorOptions
+from ottla.pipeline.jobs.mirror_groups import ledger_group
+from ottla.pipeline.jobs.mirror_hops import Hop
+from ottla.pipeline.jobs.mirror_run import MirrorRun
+from ottla.pipeline.ledger import LedgerError
+from ottla.pipeline.settings import new_settings
+from tests.support.mirror_clusters import FakeCluster, FakeLog, patch_clients
+
+A, B, OLD = TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("old", 0)
+LEDGER = ledger_group("east", "mirror")
+
+
+class FakeTransaction:
+    begun: list[str]
+
+    def __init__(self, cluster: FakeCluster, transactional_id: str, **_: Any) -> None:
+        self.begun.append(f"{cluster.cluster_id} {transactional_id}")
+
+    def init(self) -> None:
+        pass
+
+
+class World:
+    def __init__(self) -> None:
+        self.east = FakeCluster(
+            "east", {A: FakeLog({}, 50, 7), B: FakeLog({}, 60), OLD: FakeLog({}, 5)}
+        )
+        self.west = FakeCluster("west")
+
+    def run(self, **flags: Any) -> MirrorRun:
+        settings = settings_of(**flags)
+        return MirrorRun(settings, MirrorOptions.parse(settings))
+
+    def starts(self, **flags: Any) -> Any:
+        return json.loads(self.run(**flags).starting_offsets())
+
+
+def settings_of(**flags: Any) -> Settings:
+    given = {"bootstrap": "east:1", "target": "west:1", "topic_pattern": "cl.*", **flags}
+    return new_settings(JOB, given)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    patch_clients(monkeypatch)
+    world = World()
+    FakeTransaction.begun = []
+    monkeypatch.setattr(mirror_run, "Transaction", FakeTransaction)
+    monkeypatch.setattr(
+        Connection, "cluster", lambda connection: getattr(world, connection.bootstrap[0][0])
+    )
+    return world
+
+
+def test_a_new_mirror_starts_where_the_settings_say(world: World) -> None:
+    assert world.starts() == {"clicks": {"0": 7, "1": 0}}
+    assert world.starts(starting="latest") == {"clicks": {"0": 50, "1": 60}}
+    assert world.starts(topics="old") == {"old": {"0": 0}}
+    assert FakeTransaction.begun == [f"west {LEDGER}"] * 3
+
+
+def test_it_goes_on_where_the_target_says(world: World) -> None:
+    world.west.groups[LEDGER] = {A: CommittedOffset(20), OLD: CommittedOffset(3)}
+    assert world.starts(starting="latest") == {"clicks": {"0": 20, "1": 60}}
+
+
+def test_offsets_that_have_expired_are_found_by_the_records(world: World) -> None:
+    copies = {0: None, 1: Hop("east", 30), 2: Hop("east", 31), 4: Hop("north", 99), 5: None}
+    world.west.logs = {A: FakeLog(copies, 6), B: FakeLog({0: None}, 1)}
+    assert world.starts() == {"clicks": {"0": 32, "1": 0}}
+
+
+def test_a_source_that_ends_before_its_copy_is_an_error(world: World) -> None:
+    world.west.groups[LEDGER] = {A: CommittedOffset(51)}
+    with pytest.raises(LedgerError, match="clicks-0 was mirrored up to offset 51 and ends at 50"):
+        world.starts()
+
+
+def test_a_cluster_is_not_mirrored_to_itself(world: World) -> None:
+    world.west.cluster_id = "east"
+    with pytest.raises(OptionError, match="option target: it is the cluster that is read from"):
+        world.run()
+
+
+def test_upkeep_copies_settings_and_groups_when_it_is_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.run(sync_seconds="3600")
+    world.west.groups[LEDGER] = {A: CommittedOffset(20), OLD: CommittedOffset(3)}
+    done: list[Any] = []
+    monkeypatch.setattr(run._topics, "make", lambda *args: done.append(("make", *args)))
+    monkeypatch.setattr(run._topics, "copy_configs", lambda names: done.append([*names]))
+    monkeypatch.setattr(run._groups, "copy", lambda *args, patience_s: done.append(*args))
+    run.upkeep(False)
+    assert done == [("make", world.east.topics(["clicks"]), {"clicks"}), ["clicks"], {A: 20}]
+    run.upkeep(False)
+    assert len(done) == 3
+    run.upkeep(True)
+    assert len(done) == 6
+
+
+def test_upkeep_does_not_wait_for_a_batch_unless_it_is_the_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.run()
+    done = threading.Event()
+    monkeypatch.setattr(run, "_sync_if_due", lambda *, is_last: done.set())
+    with run._lock:
+        run.upkeep(False)
+        last = threading.Thread(target=run.upkeep, args=[True])
+        last.start()
+        assert not done.is_set()
+    last.join()
+    assert done.is_set()
