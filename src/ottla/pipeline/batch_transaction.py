@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.client.blocking_cluster import BlockingCluster
 from ottla.client.blocking_groups import committed_offsets
-from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
+from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.ledger import check_starts, is_written, marked
 from ottla.pipeline.row_writer import Written, give_up
@@ -79,14 +79,14 @@ class BatchTransaction:
         written: Sequence[Written | None],
         batch: LedgerEntry | None = None,
         ends: Mapping[TopicPartition, int] | None = None,
+        topic_ids: Mapping[str, TopicId] | None = None,
     ) -> None:
         """All or nothing. Without a batch there is no ledger: a write that is no stream's."""
         try:
             check_written(written, self.producer)
             if batch is not None and ends is not None:
-                self._commit_offsets(
-                    batch, ends, has_rows=any(one.row_count for one in written if one)
-                )
+                has_rows = any(one.row_count for one in written if one)
+                self._commit_offsets(batch, ends, topic_ids, has_rows=has_rows)
         except Exception as error:
             give_up(self._transaction, error)
             raise
@@ -96,7 +96,12 @@ class BatchTransaction:
         give_up(self._transaction, reason)
 
     def _commit_offsets(
-        self, batch: LedgerEntry, ends: Mapping[TopicPartition, int], *, has_rows: bool
+        self,
+        batch: LedgerEntry,
+        ends: Mapping[TopicPartition, int],
+        topic_ids: Mapping[str, TopicId] | None,
+        *,
+        has_rows: bool,
     ) -> None:
         if has_rows and not ends:
             raise BatchFailed(
@@ -104,7 +109,7 @@ class BatchTransaction:
                 f"nothing to tell a replayed batch by; remove option {TRANSACTIONAL_ID}"
             )
         assert self._options.group_id is not None, "there is a group with a transactional id"
-        self._transaction.commit_offsets(self._options.group_id, marked(ends, batch))
+        self._transaction.commit_offsets(self._options.group_id, marked(ends, batch, topic_ids))
 
 
 def check_written(written: Sequence[Written | None], producer: ProducerIdAndEpoch) -> None:

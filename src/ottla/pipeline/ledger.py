@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.client.blocking_groups import CommittedOffset
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.transaction import LedgerEntry
 
 
@@ -53,8 +53,14 @@ def check_starts(
 
 
 def marked(
-    ends: Mapping[TopicPartition, int], batch: LedgerEntry
+    ends: Mapping[TopicPartition, int],
+    batch: LedgerEntry,
+    topic_ids: Mapping[str, TopicId] | None = None,
 ) -> dict[TopicPartition, CommittedOffset]:
-    """What to commit in the transaction of the batch."""
-    note = batch.text()
-    return {where: CommittedOffset(offset, note) for where, offset in ends.items()}
+    """What to commit in the transaction of the batch; with the ids of the topics that were read,
+    where whoever goes on without a checkpoint has to know them."""
+    ids = topic_ids or {}
+    return {
+        where: CommittedOffset(offset, batch.text(ids.get(where.topic)))
+        for where, offset in ends.items()
+    }

@@ -120,6 +120,7 @@ class JobRun:
             for one in self._queries:
                 self._tell_lag(one)
                 one.handle = self._start(one)
+                one.progress.state = "running"
                 self._written(one)
         except Exception as error:
             self._fail(None, error)
@@ -198,7 +199,8 @@ class JobRun:
 
     def _write_batch(self, one: _Started, frame: DataFrame, batch_id: int) -> None:
         query, checkpoint = one.query, Checkpoint(str(one.checkpoint))
-        starts, ends = checkpoint.starts(batch_id).offsets, checkpoint.offsets(batch_id).offsets
+        starts, end = checkpoint.starts(batch_id).offsets, checkpoint.offsets(batch_id)
+        ends = end.offsets
         query_id = checkpoint.query_id()
         commit = LakeCommit(query_id, batch_id, offset_ranges(starts, ends))
         batch = Batch(
@@ -209,6 +211,7 @@ class JobRun:
             batch_id=batch_id,
             starts=starts,
             ends=ends,
+            topic_ids=end.topic_ids,
             lake=self._lake,
             commit=self._replacing(commit),
         )

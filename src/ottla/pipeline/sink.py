@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
+from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.batch_transaction import BatchFailed, BatchTransaction
 from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.given_options import OptionError
@@ -42,6 +42,7 @@ def write_batch(
     batch_id: int,
     offsets: Mapping[TopicPartition, int],
     starts: Mapping[TopicPartition, int] | None = None,
+    topic_ids: Mapping[str, TopicId] | None = None,
     is_placed: bool = False,
 ) -> bool:
     """The rows of one micro-batch, exactly once; for `foreachBatch`. False where the ledger has the
@@ -50,8 +51,9 @@ def write_batch(
     `options` are those of a write, with kafka.transactional.id. `query_id` and `offsets`, where the
     batch ends in its input, are in the query's checkpoint: see `Checkpoint`. With `starts`, where
     it begins, the batch is refused (LedgerError) unless that is where the output ends: then no
-    other query, with whatever checkpoint, can have gone on in between. `is_placed` says that rows
-    of one output partition are in one task already, with column `partition` filled."""
+    other query, with whatever checkpoint, can have gone on in between. `topic_ids`, of the input,
+    are kept with its offsets. `is_placed` says that rows of one output partition are in one task
+    already, with column `partition` filled."""
     parsed = WriteOptions.parse(options)
     batch = LedgerEntry(query_id, batch_id)
     check_schema(frame.schema, parsed)
@@ -66,7 +68,8 @@ def write_batch(
         except Exception as error:
             transaction.abort(error)
             raise
-        transaction.commit([pickle.loads(row.written) for row in found], batch, offsets)
+        written = [pickle.loads(row.written) for row in found]
+        transaction.commit(written, batch, offsets, topic_ids)
     return True
 
 

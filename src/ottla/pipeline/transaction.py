@@ -19,7 +19,13 @@ from ottla.client.blocking_cluster import GROUP_COORDINATOR, BlockingCluster
 from ottla.client.blocking_groups import CommittedOffset
 from ottla.client.cluster import TRANSACTION_COORDINATOR, Node
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
+from ottla.kernel.ids import (
+    ProducerIdAndEpoch,
+    TopicId,
+    TopicPartition,
+    topic_id_from_text,
+    topic_id_text,
+)
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -55,8 +61,12 @@ class LedgerEntry(NamedTuple):
     query_id: str
     batch_id: int
 
-    def text(self) -> str:
-        return json.dumps({"query": self.query_id, "batch": self.batch_id}, separators=(",", ":"))
+    def text(self, topic_id: TopicId | None = None) -> str:
+        """With the id of the topic that the offset is of, where that matters."""
+        found: dict[str, str | int] = {"query": self.query_id, "batch": self.batch_id}
+        if topic_id is not None:
+            found["topic"] = topic_id_text(topic_id)
+        return json.dumps(found, separators=(",", ":"))
 
     @classmethod
     def parse(cls, metadata: str) -> LedgerEntry | None:
@@ -69,6 +79,14 @@ class LedgerEntry(NamedTuple):
         if not isinstance(query_id, str) or type(batch_id) is not int:
             return None
         return cls(query_id, batch_id)
+
+
+def ledger_topic_id(metadata: str) -> TopicId | None:
+    """Which topic an entry of the ledger is about, if it says so."""
+    try:
+        return topic_id_from_text(json.loads(metadata)["topic"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 class Transaction:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.blocking_groups import CommittedOffset
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.ledger import LedgerError, check_starts, is_written, marked
 from ottla.pipeline.transaction import LedgerEntry
 
@@ -14,6 +14,7 @@ ENDS = {A: 10, B: 20}
 
 def test_a_batch_finds_itself() -> None:
     assert is_written(marked(ENDS, BATCH), BATCH, ENDS)
+    assert is_written(marked(ENDS, BATCH, {"clicks": TopicId(bytes(16))}), BATCH, ENDS)
 
 
 def test_the_first_batch_and_one_after_another_do_not() -> None:

@@ -8,8 +8,8 @@ import pytest
 from ottla.client.blocking_cluster import BlockingCluster
 from ottla.client.blocking_groups import CommittedOffset
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
-from ottla.pipeline.transaction import LedgerEntry, Transaction
+from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
+from ottla.pipeline.transaction import LedgerEntry, Transaction, ledger_topic_id
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -203,3 +203,11 @@ def test_the_ledger_knows_its_own() -> None:
     assert LedgerEntry.parse(entry.text()) == entry
     for foreign in ("", "x", "[]", "7", "{}", '{"query":1,"batch":2}', '{"query":"q","batch":"2"}'):
         assert LedgerEntry.parse(foreign) is None
+
+
+def test_an_entry_may_say_which_topic_its_offset_is_of() -> None:
+    entry, topic_id = LedgerEntry("query", 12), TopicId(bytes(range(16)))
+    assert LedgerEntry.parse(entry.text(topic_id)) == entry
+    assert ledger_topic_id(entry.text(topic_id)) == topic_id
+    for other in (entry.text(), "", "note", '{"topic":7}', '{"topic":"clicks"}'):
+        assert ledger_topic_id(other) is None

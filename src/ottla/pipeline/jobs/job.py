@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -135,6 +135,8 @@ class Batch:
     batch_id: int
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, TopicId]
+    """Of the topics that are read."""
     lake: Lake
     commit: Commit
     """For the writes to the lake."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.client.blocking_cluster import EARLIEST, LATEST, Topic
 from ottla.client.blocking_groups import CommittedOffset, committed_offsets
 from ottla.client.blocking_topics import describe_cluster
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
 from ottla.pipeline.jobs.mirror_offsets import PartitionLog, last_copied
@@ -20,7 +20,7 @@ from ottla.pipeline.jobs.mirror_topics import MirroredTopics
 from ottla.pipeline.ledger import LedgerError, check_starts, is_written
 from ottla.pipeline.offsets import partitions_of, resolve, selected_topics
 from ottla.pipeline.options import ReadOptions
-from ottla.pipeline.transaction import LedgerEntry, Transaction
+from ottla.pipeline.transaction import LedgerEntry, Transaction, ledger_topic_id
 from ottla.pipeline.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -90,12 +90,9 @@ class MirrorRun:
     def _positions(self, topics: Mapping[str, Topic]) -> dict[TopicPartition, int]:
         """Of each partition of these: where its copy ends, or where the settings say."""
         partitions = partitions_of(topics)
-        found = {
-            where: committed.offset
-            for where, committed in committed_offsets(
-                self._clusters.target, self._group, partitions
-            ).items()
-        }
+        committed = committed_offsets(self._clusters.target, self._group, partitions)
+        _check_ids(committed, {name: topic.topic_id for name, topic in topics.items()})
+        found = {where: offset.offset for where, offset in committed.items()}
         missing = [where for where in partitions if where not in found]
         found |= self._copied(missing)
         missing = [where for where in partitions if where not in found]
@@ -105,7 +102,7 @@ class MirrorRun:
             if ends[where].offset < position:
                 raise LedgerError(
                     f"{where} was mirrored up to offset {position} and ends at "
-                    f"{ends[where].offset} in the source now; {_MADE_ANEW}"
+                    f"{ends[where].offset} in the source now: it has lost records. {_BEGIN_ANEW}"
                 )
         return {where: found[where] for where in partitions}
 
@@ -150,6 +147,7 @@ class MirrorRun:
             if not is_written(committed, entry, batch.ends):
                 # Before the transaction begins, too: that would fence whoever is ahead of us.
                 check_starts(committed, starts)
+                _check_ids(committed, batch.topic_ids)
                 write_batch(
                     frame,
                     self._write_options,
@@ -157,6 +155,7 @@ class MirrorRun:
                     batch_id=batch.batch_id,
                     offsets=batch.ends,
                     starts=starts,
+                    topic_ids=batch.topic_ids,
                     is_placed=self._is_placed,
                 )
             self._sync_if_due()
@@ -201,10 +200,21 @@ class MirrorRun:
         return committed_offsets(self._clusters.target, self._group, partitions, is_stable=False)
 
 
-_MADE_ANEW = (
-    "it was deleted there and made anew, or has lost records. To mirror it from its beginning, "
-    "delete it in the target too, and the checkpoint of the mirror"
+_BEGIN_ANEW = (
+    "To mirror it from its beginning, delete it in the target too, and the checkpoint of the mirror"
 )
+
+
+def _check_ids(
+    committed: Mapping[TopicPartition, CommittedOffset], topic_ids: Mapping[str, TopicId]
+) -> None:
+    """Offsets of another topic of the same name say nothing."""
+    for where, offset in committed.items():
+        before = ledger_topic_id(offset.metadata)
+        if before is not None and before != topic_ids[where.topic]:
+            raise LedgerError(
+                f"topic {where.topic} was deleted in the source and made anew. {_BEGIN_ANEW}"
+            )
 
 
 def _read_options(settings: Settings) -> dict[str, str]:

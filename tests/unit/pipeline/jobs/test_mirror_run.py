@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.blocking_groups import CommittedOffset
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.given_options import Connection, OptionError
 from ottla.pipeline.jobs import mirror_run
 from ottla.pipeline.jobs.job import Settings
@@ -17,6 +17,7 @@ from ottla.pipeline.jobs.mirror_hops import Hop
 from ottla.pipeline.jobs.mirror_run import MirrorRun
 from ottla.pipeline.ledger import LedgerError
 from ottla.pipeline.settings import new_settings
+from ottla.pipeline.transaction import LedgerEntry
 from tests.support.mirror_clusters import FakeCluster, FakeLog, patch_clients
 
 A, B, OLD = TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("old", 0)
@@ -86,6 +87,15 @@ def test_offsets_that_have_expired_are_found_by_the_records(world: World) -> Non
 def test_a_source_that_ends_before_its_copy_is_an_error(world: World) -> None:
     world.west.groups[LEDGER] = {A: CommittedOffset(51)}
     with pytest.raises(LedgerError, match="clicks-0 was mirrored up to offset 51 and ends at 50"):
+        world.starts()
+
+
+def test_a_topic_made_anew_in_the_source_is_an_error(world: World) -> None:
+    same, other = (LedgerEntry("q", 1).text(TopicId(one * 16)) for one in (b"\0", b"\1"))
+    world.west.groups[LEDGER] = {A: CommittedOffset(20, same), B: CommittedOffset(20)}
+    assert world.starts() == {"clicks": {"0": 20, "1": 20}}
+    world.west.groups[LEDGER] = {A: CommittedOffset(20, other)}
+    with pytest.raises(LedgerError, match="topic clicks was deleted in the source and made anew"):
         world.starts()
 
 
