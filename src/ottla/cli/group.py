@@ -39,6 +39,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Pipelines": {
         "generate": _Entry("generate", "Write realistic input of a pipeline to a topic."),
+        "pipeline": _Entry("pipeline", "Run pipelines on Spark, and see how they are doing."),
     },
     "Insight": {
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),

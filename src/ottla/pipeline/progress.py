@@ -81,7 +81,6 @@ class QueryProgress:
     lag: list[int] = field(default_factory=list)
 
     def add(self, batch: BatchProgress) -> None:
-        self.state = "running"
         self.batches += 1
         self.rows += batch.rows
         self.last = batch

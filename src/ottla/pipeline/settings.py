@@ -53,7 +53,7 @@ def new_settings(
     source.minPartitions; Spark's own names begin with spark. anyway. Raises SettingsError."""
     given = {"source": {}, "spark": {}, **_defaults(job)}
     options = {option.name: option.default for option in job.options}
-    for where, values in ((file_name, _flat(file or {}, file_name)), ("flags", flags)):
+    for where, values in ((file_name, _flat(file or {}, file_name)), ("--set", flags)):
         for key, value in values.items():
             table, dot, name = key.partition(".")
             if dot and table in _TABLES:

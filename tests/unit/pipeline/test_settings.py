@@ -93,7 +93,7 @@ def test_an_error_names_key_and_remedy(tmp_path: Path, text: str, error: str) ->
 
 
 def test_a_flag_that_is_not_known_is_said_so() -> None:
-    with pytest.raises(SettingsError, match="flags: master_url is not known"):
+    with pytest.raises(SettingsError, match="--set: master_url is not known"):
         new_settings(JOB, {"master_url": "local"})
 
 

@@ -1,0 +1,238 @@
+"""`ottla pipeline run` and `replay`: a job on Spark, and how it is doing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.options import iso_of, json_option, timestamp_ms
+from ottla.cli.pipeline_options import Given, job_argument, known_job, settings_options
+from ottla.cli.pipeline_view import batch_json, batch_line, drawn, input_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from rich.live import Live
+
+    from ottla.pipeline.jobs.job import Job, Settings
+    from ottla.pipeline.progress import BatchProgress
+    from ottla.pipeline.runner import JobRun
+
+_POLL_S = 0.25
+
+
+@click.command("run")
+@job_argument
+@click.option("--once", is_flag=True, help="Read all that is there now, and end.")
+@click.option(
+    "--starting",
+    metavar="WHERE",
+    help="Where a job that has never run begins: earliest, latest or a time. [default: earliest]",
+)
+@settings_options
+@json_option
+def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool) -> int:
+    """Run a pipeline until Ctrl-C.
+
+    \b
+    ottla pipeline run activity
+    ottla pipeline run logs --once --topics app-logs,web-logs --lake /data/lake
+    ottla pipeline run metrics --config metrics.toml --set trigger_s=5
+    ottla pipeline run mirror --set target=other:9092 --topics orders
+
+    It goes on where it ended. Whenever it is stopped or killed, no result is lost, and none is
+    there twice. Topics that it writes are created where they are missing.
+
+    With --json: a line for each batch, {"job", "query", "batch_id", "time", "rows", "rows_per_s",
+    "batch_ms", "watermark", "lag"}.
+    """
+    from ottla.pipeline.run_lock import RunLock
+
+    job = known_job(name)
+    if starting is not None:
+        given.flags["starting"] = starting
+    settings = given.settings(job)
+    with _locked(RunLock(settings.folder)):
+        return _run(job, settings, is_once=once, as_json=as_json)
+
+
+@click.command("replay")
+@job_argument
+@click.option(
+    "--from",
+    "start",
+    metavar="TIME",
+    required=True,
+    help="Records from this time on: milliseconds since 1970, or ISO 8601.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@settings_options
+@json_option
+def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int:
+    """Rebuild the outputs of a pipeline out of records from a time on.
+
+    \b
+    ottla pipeline replay activity --from 2026-01-31T00:00:00Z
+
+    The checkpoints of the job are thrown away, and its queries read all records whose timestamp is
+    not older, up to the end. Then it ends; `run` goes on from there.
+
+    Each table of the lake keeps its old rows until the first batch is rebuilt, and from then on has
+    what is rebuilt and nothing else: rows of before --from are gone (Delta's history has them until
+    a vacuum). Topics get the results again, behind the old ones: by key, the last one counts. A
+    replay that is interrupted goes on with `run`.
+    """
+    from ottla.pipeline.replay import Replay, begin_replay
+    from ottla.pipeline.run_lock import RunLock
+
+    job = known_job(name)
+    settings = given.settings(job)
+    from_ms = timestamp_ms(start, "--from")
+    queries = _queries(job, settings)
+    if any(query.starting_offsets is not None for query in queries):
+        raise Failure(f"{name} cannot be replayed: where it goes on is in what it writes")
+    tables = sorted({table for query in queries for table in query.tables})
+    topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
+    with _locked(RunLock(settings.folder)):
+        if not yes:
+            click.echo(f"from {iso_of(from_ms)} on, out of {input_text(settings)}:", err=True)
+            click.echo(f"  replaced in {settings.lake}: {', '.join(tables) or '-'}", err=True)
+            click.echo(f"  written to again: {', '.join(topics) or '-'}", err=True)
+            click.confirm("replay?", abort=True, err=True)
+        begin_replay(settings.folder, Replay(from_ms))
+        return _run(job, settings, is_once=True, as_json=as_json)
+
+
+def _queries(job: Job, settings: Settings) -> list[Any]:
+    try:
+        return list(job.queries(settings))
+    except ValueError as error:
+        raise Failure(
+            f"{error} (see `ottla pipeline describe {job.name}`)", ExitCode.USAGE
+        ) from error
+
+
+@contextmanager
+def _locked(lock: Any) -> Iterator[None]:
+    from ottla.pipeline.run_lock import AlreadyRunning
+
+    try:
+        with lock:
+            yield
+    except AlreadyRunning as error:
+        raise Failure(str(error)) from error
+
+
+def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
+    _queries(job, settings)  # before Spark is started, which takes some seconds
+    from ottla.pipeline.runner import JobFailed, JobRun
+
+    # What a query raises is said once, at the end.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    spark = _new_session(job.name, settings, is_quiet=as_json)
+    shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
+    try:
+        job_run = JobRun(job, settings, spark, is_once=is_once, on_batch=shown.on_batch)
+        with _stop_signals() as stopped, shown.around(job_run):
+            try:
+                job_run.start()
+                while job_run.poll() and not stopped.wait(_POLL_S):
+                    shown.refresh()
+            finally:
+                job_run.close()
+                shown.refresh()
+    except JobFailed as failed:
+        path = settings.folder / "error.txt"
+        path.write_text(failed.details)
+        raise Failure(f"{failed}; all that Spark said of it is in {path}") from failed
+    finally:
+        spark.stop()
+    return ExitCode.INTERRUPTED if is_once and stopped.is_set() else ExitCode.OK
+
+
+def _new_session(job_name: str, settings: Settings, *, is_quiet: bool) -> SparkSession:
+    from ottla.pipeline.causes import cause_of
+    from ottla.pipeline.java import NoJava
+    from ottla.pipeline.session import new_session
+
+    log = settings.folder / "spark.log"
+    if not is_quiet:
+        warn(f"starting Spark on {settings.master}; its log is {log}")
+    try:
+        return new_session(
+            f"ottla-{job_name}",
+            master=settings.master,
+            settings=settings.spark,
+            folder=settings.folder,
+        )
+    except NoJava as error:
+        raise Failure(str(error)) from error
+    except Exception as error:
+        raise Failure(
+            f"Spark did not start on {settings.master}: {cause_of(error)}; see {log}"
+        ) from error
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and by SIGTERM. Spark has set a handler of its own, which would only cancel
+    what it computes. A second Ctrl-C does not wait."""
+    stopped = threading.Event()
+
+    def stop(number: int, _: object) -> None:
+        stopped.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Shown:
+    """Shows the batches of one run, as the terminal or the pipe wants them."""
+
+    def __init__(self, job: str, settings: Settings, *, is_once: bool, as_json: bool) -> None:
+        self._job = job
+        end = "ends when all is read" if is_once else "Ctrl-C ends"
+        self._title = f"{job}: {input_text(settings)} at {settings.bootstrap} on {settings.master}"
+        self._note = f"{end}; `ottla pipeline status {job}` shows it elsewhere"
+        self._as_json = as_json
+        self._live: Live | None = None
+        self._run: JobRun | None = None
+
+    def on_batch(self, batch: BatchProgress) -> None:
+        if self._as_json:
+            print(json.dumps(batch_json(self._job, batch)), flush=True)
+        elif self._live is None:
+            print(batch_line(batch), flush=True)
+
+    @contextmanager
+    def around(self, run: JobRun) -> Iterator[None]:
+        if run.replay is not None and not self._as_json:
+            warn(f"out of records from {iso_of(run.replay.from_ms)} on, as replay was told")
+        if self._as_json or not sys.stdout.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        self._run = run
+        with Live(console=Console(), auto_refresh=False) as self._live:
+            self.refresh()
+            yield
+
+    def refresh(self) -> None:
+        if self._live is not None and self._run is not None:
+            table = drawn(self._title, self._note, self._run.progress)
+            self._live.update(table, refresh=True)

@@ -1,0 +1,118 @@
+"""How a pipeline is shown: a table on a terminal, a line for each batch elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.sparkline import sparkline
+from ottla.cli.tables import Column
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ottla.pipeline.jobs.job import Settings
+    from ottla.pipeline.progress import BatchProgress, QueryProgress
+
+_BARS = 12
+
+COLUMNS = (
+    Column("QUERY"),
+    Column("STATE"),
+    Column("BATCH", is_number=True),
+    Column("ROWS", is_number=True),
+    Column("ROWS/S", is_number=True),
+    Column(""),
+    Column("TIME", is_number=True),
+    Column(""),
+    Column("WATERMARK"),
+    Column("LAG", is_number=True),
+    Column(""),
+)
+
+
+def row_of(progress: QueryProgress, *, is_running: bool) -> list[str]:
+    """Of the last batch, with the bars of some before it."""
+    last = progress.last
+    name_and_state = [progress.query, state_text(progress, is_running=is_running)]
+    if last is None:
+        return [*name_and_state, "-", "-", "-", "", "-", "", "-", "-", ""]
+    return [
+        *name_and_state,
+        f"{last.batch_id:,}",
+        f"{progress.rows:,}",
+        f"{last.rows_per_s:,.0f}",
+        sparkline(progress.rows_per_s[-_BARS:]),
+        duration_text(last.batch_ms),
+        sparkline(progress.batch_ms[-_BARS:]),
+        watermark_text(last.watermark),
+        "-" if last.lag is None else f"{last.lag:,}",
+        sparkline(progress.lag[-_BARS:]),
+    ]
+
+
+def state_text(progress: QueryProgress, *, is_running: bool) -> str:
+    """A file that says it runs is not to be believed when nobody holds the lock."""
+    if progress.state in ("starting", "running") and not is_running:
+        return "died"
+    return progress.state
+
+
+def duration_text(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+def watermark_text(watermark: str | None) -> str:
+    """To the second; the day only where it is not today."""
+    if watermark is None:
+        return "-"
+    moment = datetime.fromisoformat(watermark).astimezone(UTC)
+    is_today = moment.date() == datetime.now(UTC).date()
+    return moment.strftime("%H:%M:%SZ" if is_today else "%Y-%m-%d %H:%M:%SZ")
+
+
+def batch_line(batch: BatchProgress) -> str:
+    """For a log."""
+    parts = [
+        f"batch {batch.batch_id}",
+        f"{batch.rows:,} rows",
+        f"{batch.rows_per_s:,.0f} rows/s",
+        duration_text(batch.batch_ms),
+    ]
+    if batch.watermark is not None:
+        parts.append(f"watermark {batch.watermark}")
+    if batch.lag is not None:
+        parts.append(f"lag {batch.lag:,}")
+    return f"{batch.time}  {batch.query}  {', '.join(parts)}"
+
+
+def batch_json(job: str, batch: BatchProgress) -> dict[str, Any]:
+    return {"job": job, **asdict(batch)}
+
+
+def status_json(progress: QueryProgress, *, is_running: bool) -> dict[str, Any]:
+    return asdict(progress) | {"state": state_text(progress, is_running=is_running)}
+
+
+def input_text(settings: Settings) -> str:
+    if settings.topic_pattern is not None:
+        return f"topics like {settings.topic_pattern}"
+    return f"topic{'' if len(settings.topics) == 1 else 's'} {', '.join(settings.topics)}"
+
+
+def drawn(title: str, note: str, queries: Sequence[QueryProgress]) -> RenderableType:
+    """What `run` shows while it runs."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        table.add_column(column.title, justify="right" if column.is_number else "left")
+    for query in queries:
+        # Text, since a name in brackets would be taken for markup.
+        table.add_row(*map(Text, row_of(query, is_running=True)))
+    return Group(Text(title, style="bold"), Text(), table, Text(), Text(note, style="dim"))

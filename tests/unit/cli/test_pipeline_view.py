@@ -1,0 +1,108 @@
+"""How queries and batches are shown."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ottla.cli.pipeline_view import (
+    COLUMNS,
+    batch_json,
+    batch_line,
+    drawn,
+    duration_text,
+    input_text,
+    row_of,
+    state_text,
+    status_json,
+    watermark_text,
+)
+from ottla.pipeline.jobs.job import Settings
+from ottla.pipeline.progress import BatchProgress, QueryProgress
+
+BATCH = BatchProgress(
+    query="traffic",
+    batch_id=1234,
+    time="2026-11-15T18:38:30.403Z",
+    rows=400,
+    rows_per_s=959.2,
+    batch_ms=1417,
+    watermark="2026-01-31T18:35:00.000Z",
+    lag=60_007,
+)
+
+
+def progress_of(*batches: BatchProgress) -> QueryProgress:
+    progress = QueryProgress("activity", "traffic", "my-group", state="running")
+    for batch in batches:
+        progress.add(batch)
+    return progress
+
+
+def test_a_row_has_the_last_batch_and_bars_of_those_before() -> None:
+    progress = progress_of(replace(BATCH, rows_per_s=0, batch_ms=1, lag=0), BATCH)
+    assert row_of(progress, is_running=True) == [
+        *("traffic", "running", "1,234", "800", "959", "▁█", "1.4 s", "▁█"),
+        *("2026-01-31 18:35:00Z", "60,007", "▁█"),
+    ]
+
+
+def test_a_query_without_a_batch() -> None:
+    row = row_of(QueryProgress("activity", "traffic", "my-group"), is_running=True)
+    assert row[:3] == ["traffic", "starting", "-"]
+    assert len(row) == len(COLUMNS)
+
+
+def test_nobody_runs_what_says_it_runs() -> None:
+    assert state_text(progress_of(BATCH), is_running=True) == "running"
+    assert state_text(progress_of(BATCH), is_running=False) == "died"
+    ended = replace(progress_of(BATCH), state="ended")
+    assert state_text(ended, is_running=False) == "ended"
+    assert status_json(progress_of(BATCH), is_running=False)["state"] == "died"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"), [(7, "7 ms"), (999, "999 ms"), (1000, "1.0 s"), (61_000, "61.0 s")]
+)
+def test_durations(milliseconds: int, text: str) -> None:
+    assert duration_text(milliseconds) == text
+
+
+def test_no_watermark() -> None:
+    assert watermark_text(None) == "-"
+
+
+def test_a_line_for_a_log() -> None:
+    assert batch_line(BATCH) == (
+        "2026-11-15T18:38:30.403Z  traffic  batch 1234, 400 rows, 959 rows/s, 1.4 s, "
+        "watermark 2026-01-31T18:35:00.000Z, lag 60,007"
+    )
+    assert batch_line(replace(BATCH, watermark=None, lag=None)).endswith("959 rows/s, 1.4 s")
+
+
+def test_a_line_for_programs() -> None:
+    found = batch_json("activity", BATCH)
+    assert list(found) == [
+        *("job", "query", "batch_id", "time", "rows", "rows_per_s", "batch_ms", "watermark", "lag")
+    ]
+
+
+def test_the_input() -> None:
+    settings = Settings(bootstrap="one:1", folder=Path("job"), lake="lake", topics=("a",))
+    assert input_text(settings) == "topic a"
+    assert input_text(replace(settings, topics=("a", "b"))) == "topics a, b"
+    assert input_text(replace(settings, topics=(), topic_pattern="a.*")) == "topics like a.*"
+
+
+def test_the_live_table() -> None:
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(drawn("activity: topic a", "Ctrl-C ends", [progress_of(BATCH)]))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert lines[0] == "activity: topic a"
+    assert lines[2].split() == [column.title for column in COLUMNS if column.title]
+    assert lines[4].split()[:4] == ["traffic", "running", "1,234", "400"]
+    assert lines[-1] == "Ctrl-C ends"
