@@ -7,6 +7,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from ottla.client.blocking_topics import (
     describe_configs,
 )
 from ottla.pipeline.given_options import addresses
-from ottla.pipeline.jobs.mirror import JOB
+from ottla.pipeline.jobs.mirror import JOB, mirrored
+from ottla.pipeline.jobs.mirror_hops import HEADER
 from ottla.pipeline.runner import JobFailed, JobRun
 from tests.support.mirrors import (
     Found,
@@ -107,11 +109,13 @@ def test_all_of_a_topic_is_mirrored_and_follows(
     spark: SparkSession, pair: Pair, tmp_path: Path
 ) -> None:
     source, target = pair
-    topic, group = "mirror-all", "mirror-all-readers"
+    topic = f"mirror-all-from-{source.name.replace(' ', '-')}"
+    group, unmirrored = f"{topic}-readers", f"not-{topic}"
     # Kept for ever, as the records are years old.
     source.create(topic, PARTITIONS, retention_ms="-1", segment_ms="7654321")
-    source.create("not-mirror-all", 1)
-    settings = settings_of(source.bootstrap, target.bootstrap, tmp_path, "mirror-a.*", name="all")
+    source.create(unmirrored, 1)
+    pattern = f"mirror-.*-{topic[-5:]}"
+    settings = settings_of(source.bootstrap, target.bootstrap, tmp_path, pattern)
     fill(source, topic, 0, 1600)
     commit(source.bootstrap, group, topic, {0: 0, 1: 37, 2: 190, 3: 302})
     run_once(spark, settings)
@@ -121,7 +125,7 @@ def test_all_of_a_topic_is_mirrored_and_follows(
     configs = config_of(target, topic)
     assert configs["retention.ms"] == ConfigEntry("-1", True)
     assert configs["segment.ms"] == ConfigEntry("7654321", True)
-    assert "not-mirror-all" not in topics_of(target)
+    assert unmirrored not in topics_of(target)
     found = committed(target.bootstrap, group, topic, PARTITIONS)
     assert {one: note for one, (_, note) in found.items()} == {one: f"at {one}" for one in range(4)}
     assert_goes_on(pair, group, topic, {0: 0, 1: 37, 2: 190, 3: 302})
@@ -129,14 +133,14 @@ def test_all_of_a_topic_is_mirrored_and_follows(
     # Records, a partition, settings and offsets that come later.
     with cluster_of(source) as cluster:
         add_partitions(cluster, {topic: PARTITIONS + 1})
-        alter_configs(cluster, {topic: {"segment.ms": None, "cleanup.policy": "compact"}})
+        alter_configs(cluster, {topic: {"segment.ms": None, "flush.ms": "98765"}})
     fill(source, topic, 1600, 160)
     produce(source.bootstrap, topic, [(PARTITIONS, Record(b"k", b"new", OLD_MS, ()))])
     commit(source.bootstrap, group, topic, {0: 12, 3: 0})
     run_once(spark, settings)
     assert len(assert_same(pair, topic)) == PARTITIONS + 1
     configs = config_of(target, topic)
-    assert configs["cleanup.policy"] == ConfigEntry("compact", True)
+    assert configs["flush.ms"] == ConfigEntry("98765", True)
     assert not configs["segment.ms"].is_set
     # It was restarted, so it cannot know that it was not the group who read further at the target.
     assert_goes_on(pair, group, topic, {0: 12, 1: 37, 2: 190, 3: 302})
@@ -163,6 +167,31 @@ def assert_goes_on(pair: Pair, group: str, topic: str, offsets: dict[int, int]) 
 
 def rest_of(subject: Subject, group: str, topic: str, partitions: dict[int, int]) -> Found:
     return records_of(subject.bootstrap, topic, group=group, partitions=partitions)
+
+
+def test_a_record_that_has_been_in_the_target_is_left_out(spark: SparkSession) -> None:
+    """However it came from there, so that mirrors may go round in a ring."""
+    hops = {
+        "own": None,
+        "from the south": [("trace", b"1"), (HEADER, b"south:7")],
+        "by the south from the west": [(HEADER, b"west:7"), (HEADER, b"south:8")],
+        "looks so": [("other", b"west:7"), (HEADER, b"west-end:7"), (HEADER, None)],
+    }
+    now = datetime(2026, 1, 31)
+    rows = spark.createDataFrame(
+        [("clicks", 3, 40 + n, None, one.encode(), hops[one], now) for n, one in enumerate(hops)],
+        "topic string, partition int, offset long, key binary, value binary, "
+        "headers array<struct<key:string,value:binary>>, timestamp timestamp",
+    )
+    found = {
+        bytes(row.value).decode(): [tuple(header) for header in row.headers]
+        for row in mirrored(rows, "east", "west").collect()
+    }
+    assert found == {
+        "own": [(HEADER, b"east:40")],
+        "from the south": [("trace", b"1"), (HEADER, b"south:7"), (HEADER, b"east:41")],
+        "looks so": [*(hops["looks so"] or []), (HEADER, b"east:43")],
+    }
 
 
 def test_mirrors_that_face_each_other_copy_nothing_back(
