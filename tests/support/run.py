@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,10 +19,15 @@ from tools import apache_kafka
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _BIN = Path(sys.executable).parent
-_REPORT = _ROOT / ".cache" / "test-report.xml"
+_CACHE = _ROOT / ".cache"
 _IS_CI = os.environ.get("CI") == "true"
 
 _TYPED = ["src", "tools", "tests", "bench", "examples"]
+_LANES = {
+    "clients": ["compat"],
+    "rest": ["unit", "contract", "property", "simulation", "faults", "pipeline"],
+}
+"""Folders of tests that run beside each other: about half of the time each, on two cores."""
 _SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
 
 
@@ -103,22 +110,64 @@ def _check_shell() -> Outcome:
 
 
 def _run_tests(args: list[str]) -> Outcome:
-    _REPORT.parent.mkdir(exist_ok=True)
-    _REPORT.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "--durations=10", f"--junitxml={_REPORT}", *args]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=_ROOT)
-    outcome = Outcome("tests")
-    if _REPORT.exists():
-        _count_report(outcome)
+    """All of them in lanes; those that were asked for in one."""
+    _CACHE.mkdir(exist_ok=True)
+    folders = {lane: [f"tests/{name}" for name in names] for lane, names in _LANES.items()}
+    lanes = {"chosen": args} if args else folders
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(_Lane(name, chosen, is_shown=index == 0))
+            for index, (name, chosen) in enumerate(lanes.items())
+        ]
+        outcome = Outcome("tests")
+        for lane in running:
+            lane.finish(outcome)
     if not args and (reason := apache_kafka.missing()) is not None:
         outcome.not_run[f"DumpLogSegments over all that brokers wrote: {reason}"] += 1
-    if done.returncode != 0 and outcome.failed == 0:
-        outcome.failed = 1  # Nothing collected, or a complaint about what all of them wrote.
     return outcome
 
 
-def _count_report(outcome: Outcome) -> None:
-    for case in ElementTree.parse(_REPORT).iter("testcase"):
+class _Lane:
+    """One pytest. What it prints is shown as it comes, or, beside another, when both are done."""
+
+    def __init__(self, name: str, args: list[str], *, is_shown: bool) -> None:
+        self._name = name
+        self._args = args
+        self._report = _CACHE / f"test-report-{name}.xml"
+        self._log = None if is_shown else _CACHE / f"test-{name}.log"
+
+    def __enter__(self) -> _Lane:
+        self._report.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "pytest", "--durations=10", f"--junitxml={self._report}"]
+        # What failed last is noted in the cache: of each lane, in its own.
+        command += ["-o", f"cache_dir={_CACHE / f'pytest-{self._name}'}", *self._args]
+        with ExitStack() as stack:
+            log = None if self._log is None else stack.enter_context(open(self._log, "wb"))
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._process.poll() is None:  # Ctrl-C
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+
+    def finish(self, outcome: Outcome) -> None:
+        code = self._process.wait()
+        if self._log is not None:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(self._log.read_bytes())
+            sys.stdout.flush()
+        failed_before = outcome.failed
+        if self._report.exists():
+            _count_report(self._report, outcome)
+        if code != 0 and outcome.failed == failed_before:
+            outcome.failed += 1  # Nothing collected, or a complaint about what all of them wrote.
+
+
+def _count_report(report: Path, outcome: Outcome) -> None:
+    for case in ElementTree.parse(report).iter("testcase"):
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             outcome.failed += 1
