@@ -8,12 +8,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.session import new_session
+from tools import spark_connector
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores. A test stops the queries that it started, and names views and tables so that no
-    other test has the same."""
-    session = new_session("ottla-tests", master="local[2]", folder=tmp_path_factory.mktemp("spark"))
+    other test has the same. Spark's own connector is there for tests that compare with it."""
+    settings = {}
+    if spark_connector.missing() is None:
+        settings["spark.driver.extraClassPath"] = spark_connector.class_path()
+    session = new_session(
+        "ottla-tests",
+        master="local[2]",
+        settings=settings,
+        folder=tmp_path_factory.mktemp("spark"),
+    )
     yield session
     session.stop()

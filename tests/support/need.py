@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tools import apache_kafka
+from tools import apache_kafka, spark_connector
 
 
 def need_apache_kafka() -> None:
@@ -15,6 +15,12 @@ def need_apache_kafka() -> None:
     if (reason := apache_kafka.missing()) is not None:
         pytest.skip(reason)
     apache_kafka.libs()
+
+
+def need_spark_connector() -> None:
+    """The jars of Spark's own Kafka connector, or what it takes to fetch them."""
+    if (reason := spark_connector.missing()) is not None:
+        pytest.skip(reason)
 
 
 def need_java() -> None:

@@ -166,6 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Position.from_json(start)
+        self._tell_group(begun)
         latest = self._target or self._position(self._options.end, is_missing_allowed=True)
         self._latest = latest
         if self._options.fail_on_data_loss:
@@ -198,30 +199,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self._options, partition.value)
 
-    def commit(self, end: dict[str, Any]) -> None:
-        """Tells a group how far the query is, for whoever looks at its lag. Spark calls it when the
-        next batch is planned. The checkpoint is what counts: a group that cannot be told is no
+    def stop(self) -> None:
+        self._cluster.close()
+
+    def _tell_group(self, begun: Position) -> None:
+        """How far the query is, for whoever looks at its lag: the batch before this one has ended
+        where this one begins. (Spark calls `commit` one batch late: that of the last rows would
+        wait for more of them.) The checkpoint is what counts: a group that cannot be told is no
         reason to stop."""
-        group_id, offsets = self._options.group_id, Position.from_json(end).offsets
+        group_id = self._options.group_id
         if group_id is None:
             return
         news = {
             where: CommittedOffset(offset)
-            for where, offset in offsets.items()
+            for where, offset in begun.offsets.items()
             if self._committed.get(where) != offset
         }
         problem = None
         try:
             commit_offsets(self._cluster, group_id, news, timeout_s=_COMMIT_TIMEOUT_S)
-            self._committed = offsets
+            self._committed = begun.offsets
         except (ClientError, KafkaError) as error:
             problem = str(error)
         if problem is not None and problem != self._commit_problem:
             _LOGGER.warning("the lag of group %s is not up to date: %s", group_id, problem)
         self._commit_problem = problem
-
-    def stop(self) -> None:
-        self._cluster.close()
 
     def _position(self, boundary: Boundary, *, is_missing_allowed: bool) -> Position:
         try:

@@ -383,10 +383,10 @@ def committed(broker: SocketBroker) -> list[list[tuple[int, int]]]:
 def test_a_group_is_told_what_is_new(broker: SocketBroker, stream_of: StreamOf) -> None:
     answer_commits(broker, ErrorCode.NONE)
     reader = stream_of(**{"kafka.group.id": "readers"})
-    for end in (position(0, 5), position(0, 5), position(0, 7)):
-        reader.commit(end)
+    for start in (position(0, 5), position(0, 5), position(0, 7)):
+        reader.latestOffset(start, ReadAllAvailable())
     assert committed(broker) == [[(0, 0), (1, 5)], [(1, 7)]]
-    stream_of().commit(position(0, 9))
+    stream_of().latestOffset(position(0, 9), ReadAllAvailable())
     assert len(committed(broker)) == 2
 
 
@@ -396,9 +396,9 @@ def test_a_group_that_cannot_be_told_stops_nothing(
     reader = stream_of(**{"kafka.group.id": "readers"})
     answer_commits(broker, ErrorCode.UNKNOWN_MEMBER_ID)
     for _ in range(2):
-        reader.commit(position(0, 5))
+        assert reader.latestOffset(position(0, 5), ReadAllAvailable()) == position(0, LOG_END)
     answer_commits(broker, ErrorCode.NONE)
-    reader.commit(position(0, 5))
+    reader.latestOffset(position(0, 5), ReadAllAvailable())
     assert committed(broker) == [[(0, 0), (1, 5)]] * 3
     (warning,) = caplog.messages
     assert "the lag of group readers is not up to date" in warning
