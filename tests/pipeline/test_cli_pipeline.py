@@ -1,0 +1,135 @@
+"""The pipelines as a user runs them: `ottla pipeline` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.support.need import need_java
+from tests.support.ottla_process import OttlaProcess
+
+_SRC = Path(__file__).resolve().parents[2] / "src"
+RECORDS = 300
+
+
+class Cli:
+    """Runs `ottla` against one broker, with its outputs in one folder."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self.folder = folder
+        path = os.pathsep.join([str(_SRC), os.environ.get("PYTHONPATH", "")])
+        self._env = {**os.environ, "OTTLA_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
+        self._of_the_job = ["--folder", str(folder / "job"), "--lake", str(folder / "lake")]
+
+    def run(self, *args: str, exit_code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "ottla", *args],
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == exit_code, done.stdout + done.stderr
+        return done
+
+    def job_args(self, command: str, topic: str) -> list[str]:
+        settings = ["--set", f"output_prefix={topic}-", "--set", f"group_prefix={topic}-"]
+        return [
+            *("pipeline", command, "logs", "--topics", topic, "--master", "local[2]", "--json"),
+            *(*self._of_the_job, *settings),
+        ]
+
+    def status(self) -> dict[str, Any]:
+        folder = str(self.folder / "job")
+        done = self.run("pipeline", "status", "logs", "--folder", folder, "--json")
+        return {query["query"]: query for query in json.loads(done.stdout)}
+
+    @contextmanager
+    def running(self, *args: str) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen(
+            [sys.executable, "-m", "ottla", *args],
+            env=self._env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def rows(self, table: str) -> int:
+        return int(DeltaTable(self.folder / "lake" / table).to_pyarrow_table().num_rows)
+
+
+@pytest.fixture
+def cli(shared_broker: OttlaProcess, tmp_path: Path) -> Cli:
+    need_java()
+    return Cli(shared_broker.bootstrap, tmp_path)
+
+
+def until_all_is_read(process: subprocess.Popen[str]) -> None:
+    """The first batches of both queries."""
+    assert process.stdout is not None
+    rows: dict[str, int] = {}
+    while sum(rows.values()) < 2 * RECORDS:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        batch = json.loads(line)
+        assert batch["job"] == "logs"
+        rows[batch["query"]] = rows.get(batch["query"], 0) + batch["rows"]
+
+
+def test_run_status_and_replay(cli: Cli) -> None:
+    topic = "cli-logs"
+    generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]
+    cli.run("generate", "logs", *generate)
+    with cli.running(*cli.job_args("run", topic)) as process:
+        until_all_is_read(process)
+        found = cli.status()
+        assert {one["state"] for one in found.values()} == {"running"}
+        assert {one["process"] for one in found.values()} == {process.pid}
+        refused = cli.run(*cli.job_args("run", topic), exit_code=1)
+        assert f"process {process.pid} runs this job" in refused.stderr
+        process.send_signal(signal.SIGTERM)
+        left, said = process.communicate()
+        assert process.returncode == 0, left + said
+        assert "Traceback" not in said
+    found = cli.status()
+    assert {name: one["state"] for name, one in found.items()} == {
+        "lines": "ended",
+        "error-rates": "ended",
+    }
+    assert found["lines"]["last"]["lag"] == 0
+    assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
+
+    # What came before goes, what comes after stays.
+    time.sleep(0.01)
+    from_ms = time.time_ns() // 1_000_000
+    cli.run("generate", "logs", *generate, "--seed", "7")
+    replayed = cli.run(*cli.job_args("replay", topic), "--from", str(from_ms), "--yes")
+    batches = [json.loads(line) for line in replayed.stdout.splitlines()]
+    assert sum(one["rows"] for one in batches if one["query"] == "lines") == RECORDS
+    assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
+    groups = json.loads(cli.run("groups", "describe", f"{topic}-logs.lines", "--json").stdout)
+    assert groups[0]["lag"] == 0
+
+
+def test_what_goes_wrong_is_one_line(cli: Cli) -> None:
+    failed = cli.run(*cli.job_args("run", "cli-no-such-topic"), exit_code=1)
+    (line,) = [line for line in failed.stderr.splitlines() if line.startswith("ottla: ")]
+    assert "there is no topic cli-no-such-topic" in line
+    assert line.endswith(f"all that Spark said of it is in {cli.folder / 'job' / 'error.txt'}")
+    assert "Traceback" not in failed.stderr
+    assert "Traceback" in (cli.folder / "job" / "error.txt").read_text()
