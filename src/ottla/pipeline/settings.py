@@ -74,6 +74,7 @@ def _defaults(job: Job) -> dict[str, Any]:
         "folder": default_folder(job.name).absolute(),
         "lake": str((DEFAULT_FOLDER / "lake").absolute()),
         "topics": job.default_topics,
+        "max_offsets_per_trigger": job.max_offsets_per_trigger,
     }
 
 

@@ -119,6 +119,8 @@ class Job:
     queries: Callable[[Settings], Sequence[Query]]
     """May raise ValueError for options that do not go together, with a text for the user."""
     options: tuple[JobOption, ...] = ()
+    max_offsets_per_trigger: int | None = None
+    """By default. For a job whose first run may find more than fits a transaction."""
 
 
 @dataclass(slots=True)

@@ -158,6 +158,8 @@ JOB = Job(
     summary="Topics of one cluster copied to another, exactly once, with their groups' offsets.",
     default_topics=(),
     queries=queries,
+    # What takes a minute or so on a small machine: a transaction may take five.
+    max_offsets_per_trigger=500_000,
     options=(
         JobOption("target", "", "host:port of the cluster that records are copied to"),
         JobOption("name", "mirror", "of this mirror; one that runs twice under a name is fenced"),

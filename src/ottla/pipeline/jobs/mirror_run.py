@@ -45,8 +45,9 @@ class MirrorRun:
     def __init__(self, settings: Settings, options: MirrorOptions) -> None:
         self._options = options
         self._read = ReadOptions.parse(_read_options(settings), is_stream=True)
-        self._is_placed = self._read.min_partitions is None
-        """Then each partition is read by one task."""
+        for option in ("minPartitions", "maxRecordsPerPartition"):
+            if option in settings.source:
+                raise OptionError(option, "mixes up the order of a partition", "remove it")
         source = self._read.connection.cluster()
         source_id = describe_cluster(source).cluster_id
         self._group = ledger_group(source_id, options.name)
@@ -156,7 +157,8 @@ class MirrorRun:
                     offsets=batch.ends,
                     starts=starts,
                     topic_ids=batch.topic_ids,
-                    is_placed=self._is_placed,
+                    # One task reads a partition and writes it: the order stays, without a shuffle.
+                    is_placed=True,
                 )
             self._sync_if_due()
 

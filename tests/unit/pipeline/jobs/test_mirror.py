@@ -53,6 +53,11 @@ def test_errors_name_the_option(flags: dict[str, str], problem: str) -> None:
         JOB.queries(settings_of(**flags))
 
 
+def test_a_batch_is_limited() -> None:
+    assert settings_of().max_offsets_per_trigger == 500_000
+    assert settings_of(max_offsets_per_trigger=7).max_offsets_per_trigger == 7
+
+
 def test_topics_must_be_said() -> None:
     settings = new_settings(JOB, {"target": "west:9092"})
     with pytest.raises(OptionError, match="option topics: is missing"):

@@ -105,6 +105,11 @@ def test_a_cluster_is_not_mirrored_to_itself(world: World) -> None:
         world.run()
 
 
+def test_a_partition_is_not_split(world: World) -> None:
+    with pytest.raises(OptionError, match="option minPartitions: mixes up the order"):
+        world.run(**{"source.minPartitions": "4"})
+
+
 def test_upkeep_copies_settings_and_groups_when_it_is_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
