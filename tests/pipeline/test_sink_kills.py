@@ -1,0 +1,83 @@
+"""A driver is killed at every point where a micro-batch could come apart, and started again: no
+record is lost, and none is there twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from ottla.pipeline.checkpoint import Checkpoint
+from tests.support.counts import IS_FULL
+from tests.support.crashing_driver import run_driver
+from tests.support.need import need_java
+from tests.support.read_back import read_back
+from tests.support.side_by_side import Subject
+
+DRIVER = Path(__file__).parent / "drivers" / "keyed_copy.py"
+INPUT_PARTITIONS, OUTPUT_PARTITIONS = 8, 3
+KEYS, ROWS = 30, 900
+
+CRASHES = (
+    # The transaction has ended, and Spark does not know: it runs the batch again.
+    "after ottla.pipeline.transaction:Transaction.commit",
+    # All is written, and the offsets are, but the transaction has not ended.
+    "before ottla.pipeline.transaction:Transaction.commit",
+    # A task has written, and the driver has not heard of it.
+    "after ottla.pipeline.row_writer:write_rows",
+    # The batch is planned in the checkpoint, and not begun.
+    "before ottla.pipeline.source:StreamReader.partitions",
+)
+BOTH_WAYS = [(name, way) for name in ("Ottla", "Apache Kafka") for way in ("stream", "batch")]
+QUICK = [("Ottla", "stream"), ("Apache Kafka", "batch")]
+
+
+@pytest.fixture
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
+    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
+        yield subject
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("subject", "way"), BOTH_WAYS if IS_FULL else QUICK, indirect=["subject"])
+def test_no_record_is_lost_and_none_is_there_twice(
+    subject: Subject, way: str, tmp_path: Path
+) -> None:
+    need_java()
+    source, target = f"kills-{way}-in", f"kills-{way}-out"
+    subject.create(source, INPUT_PARTITIONS)
+    subject.create(target, OUTPUT_PARTITIONS)
+    fill(subject, source)
+    args = (way, subject.bootstrap, source, target, str(tmp_path))
+    for crash_point in CRASHES:
+        run_driver(DRIVER, *args, crash_point=crash_point)
+        tear(tmp_path / "checkpoint")
+    run_driver(DRIVER, *args)
+    found = read_back(subject.bootstrap, target)
+    for number in range(KEYS):
+        values = [one for one in found if one.key == b"%d" % number]
+        assert len({one.partition for one in values}) == 1
+        assert [int(one.value or b"") for one in values] == list(range(number, ROWS, KEYS))
+    assert len(found) == ROWS
+
+
+def fill(subject: Subject, topic: str) -> None:
+    producer = confluent_kafka.Producer({"bootstrap.servers": subject.bootstrap})
+    for number in range(ROWS):
+        producer.produce(topic, key=b"%d" % (number % KEYS), value=b"%d" % number)
+    assert producer.flush(30) == 0
+
+
+def tear(folder: Path) -> None:
+    """What a crash in the middle of writing the next file of each log leaves: half of it, under
+    the name that files have until they are whole."""
+    checkpoint = Checkpoint(str(folder))
+    planned = checkpoint.last_planned()
+    assert planned is not None
+    whole = (folder / "offsets" / str(planned)).read_bytes()
+    for name, batch_id in (("offsets", planned + 1), ("commits", planned)):
+        torn = folder / name / f".{batch_id}.2f1f6f6e-2f5e-4b0c-9f4e-6a3c1d2e4b5a.tmp"
+        torn.write_bytes(whole[: len(whole) // 2])
