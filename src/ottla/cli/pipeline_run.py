@@ -234,5 +234,6 @@ class _Shown:
 
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:
-            table = drawn(self._title, self._note, self._run.progress)
+            width = self._live.console.width
+            table = drawn(self._title, self._note, self._run.progress, width)
             self._live.update(table, refresh=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.cli.sparkline import sparkline
 from ottla.cli.tables import Column
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import Settings
     from ottla.pipeline.progress import BatchProgress, QueryProgress
 
+T = TypeVar("T")
+
 _BARS = 12
+_BARS_NARROW = 4
+_WIDE = 110
+"""Columns of a terminal that has room for all bars."""
 
 COLUMNS = (
     Column("QUERY"),
@@ -31,9 +36,10 @@ COLUMNS = (
     Column("LAG", is_number=True),
     Column(""),
 )
+_STATE = 1
 
 
-def row_of(progress: QueryProgress, *, is_running: bool) -> list[str]:
+def row_of(progress: QueryProgress, *, is_running: bool, bars: int = _BARS) -> list[str]:
     """Of the last batch, with the bars of some before it."""
     last = progress.last
     name_and_state = [progress.query, state_text(progress, is_running=is_running)]
@@ -44,12 +50,12 @@ def row_of(progress: QueryProgress, *, is_running: bool) -> list[str]:
         f"{last.batch_id:,}",
         f"{progress.rows:,}",
         f"{last.rows_per_s:,.0f}",
-        sparkline(progress.rows_per_s[-_BARS:]),
+        sparkline(progress.rows_per_s[-bars:]),
         duration_text(last.batch_ms),
-        sparkline(progress.batch_ms[-_BARS:]),
+        sparkline(progress.batch_ms[-bars:]),
         watermark_text(last.watermark),
         "-" if last.lag is None else f"{last.lag:,}",
-        sparkline(progress.lag[-_BARS:]),
+        sparkline(progress.lag[-bars:]),
     ]
 
 
@@ -102,17 +108,22 @@ def input_text(settings: Settings) -> str:
     return f"topic{'' if len(settings.topics) == 1 else 's'} {', '.join(settings.topics)}"
 
 
-def drawn(title: str, note: str, queries: Sequence[QueryProgress]) -> RenderableType:
-    """What `run` shows while it runs."""
-    from rich import box
+def drawn(title: str, note: str, queries: Sequence[QueryProgress], width: int) -> RenderableType:
+    """What `run` shows while it runs: they all do. Fits a terminal of 80 columns."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
+    bars = _BARS if width >= _WIDE else _BARS_NARROW
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in _without_state(COLUMNS):
         table.add_column(column.title, justify="right" if column.is_number else "left")
     for query in queries:
+        row = row_of(query, is_running=True, bars=bars)
         # Text, since a name in brackets would be taken for markup.
-        table.add_row(*map(Text, row_of(query, is_running=True)))
+        table.add_row(*map(Text, _without_state(row)))
     return Group(Text(title, style="bold"), Text(), table, Text(), Text(note, style="dim"))
+
+
+def _without_state(cells: Sequence[T]) -> list[T]:
+    return [*cells[:_STATE], *cells[_STATE + 1 :]]

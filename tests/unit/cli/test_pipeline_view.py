@@ -98,11 +98,18 @@ def test_the_input() -> None:
     assert input_text(replace(settings, topics=(), topic_pattern="a.*")) == "topics like a.*"
 
 
-def test_the_live_table() -> None:
-    console = Console(width=150, record=True, file=io.StringIO())
-    console.print(drawn("activity: topic a", "Ctrl-C ends", [progress_of(BATCH)]))
+@pytest.mark.parametrize("width", [80, 150])
+def test_the_live_table(width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    progress = progress_of(*[replace(BATCH, rows=500_000, rows_per_s=123_456, watermark=None)] * 30)
+    console.print(drawn("activity: topic a", "Ctrl-C ends", [progress], width))
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert lines[0] == "activity: topic a"
-    assert lines[2].split() == [column.title for column in COLUMNS if column.title]
-    assert lines[4].split()[:4] == ["traffic", "running", "1,234", "400"]
+    titles = [column.title for column in COLUMNS if column.title and column.title != "STATE"]
+    assert lines[2].split() == titles
+    bars = "█" * (4 if width == 80 else 12)
+    assert lines[3].split() == [
+        *("traffic", "1,234", "15,000,000", "123,456", bars, "1.4", "s", bars),
+        *("-", "60,007", bars),
+    ]
     assert lines[-1] == "Ctrl-C ends"
