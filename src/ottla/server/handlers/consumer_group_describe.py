@@ -20,7 +20,7 @@ from ottla.wire.messages.consumer_group_describe import (
 def handle(
     services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    groups = [_describe(services, group_id) for group_id in request.group_ids]
+    groups = [_describe(services, group_id) for group_id in dict.fromkeys(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:

@@ -5,6 +5,8 @@ v1 brought synonyms and sources, v3 documentation and types.
 
 from __future__ import annotations
 
+import asyncio
+
 from ottla.kernel.config.describe import (
     Described,
     describe_broker,
@@ -12,8 +14,9 @@ from ottla.kernel.config.describe import (
     describe_group,
     describe_topic,
 )
-from ottla.kernel.errors import KafkaError
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
+from ottla.server.once import once
 from ottla.server.resources import (
     ResourceType,
     broker_of,
@@ -31,17 +34,28 @@ from ottla.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
+RESOURCE_COUNT_MAX = 10_000
+"""That one request describes. A name takes a few bytes of it, and its settings 10 KB of memory; and
+any name can be that of a group."""
 
-def handle(
+
+async def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     results: list[DescribeConfigsResult] = []
-    for resource in request.resources:
+    for number, resource in enumerate(once(request.resources, _name_of)):
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         results.append(result)
         try:
+            if number >= RESOURCE_COUNT_MAX:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A request describes at most {RESOURCE_COUNT_MAX} resources.",
+                )
+            if number:
+                await asyncio.sleep(0)  # Each takes half a millisecond: others have their turn.
             result.configs = [
                 _entry(described, request) for described in _describe(services, resource)
             ]
@@ -49,6 +63,14 @@ def handle(
             result.error_code = error.code
             result.error_message = error.message
     return DescribeConfigsResponse(results=results)
+
+
+def _name_of(resource: DescribeConfigsResource) -> tuple[int, str, tuple[str, ...]]:
+    return (
+        resource.resource_type,
+        resource.resource_name,
+        tuple(resource.configuration_keys or ()),
+    )
 
 
 def _describe(services: Services, resource: DescribeConfigsResource) -> list[Described]:

@@ -22,7 +22,7 @@ def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     client = client_of(context)
-    groups = [_describe(services, group_id, client) for group_id in request.groups]
+    groups = [_describe(services, group_id, client) for group_id in dict.fromkeys(request.groups)]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:

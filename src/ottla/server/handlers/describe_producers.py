@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.controller.topic_names import check_topic_name
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
+from ottla.server.once import once
 from ottla.server.services import Services
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -23,10 +24,11 @@ def handle(
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _describe(services, topic.name, index) for index in topic.partition_indexes
+                    _describe(services, topic.name, index)
+                    for index in dict.fromkeys(topic.partition_indexes)
                 ],
             )
-            for topic in request.topics
+            for topic in once(request.topics, lambda topic: topic.name)
         ]
     )
 

@@ -10,6 +10,7 @@ from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import ensure_internal_topic
 from ottla.server.services import Services
+from ottla.server.turns import Turns
 from ottla.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -25,7 +26,9 @@ async def handle(
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.api_version >= BATCHED_SINCE else [request.key]
     found: list[Coordinator] = []
-    for key in keys:
+    turns = Turns()
+    for key in dict.fromkeys(keys):  # Each once: a short question must not make a long answer.
+        await turns.step()
         try:
             found.append(await _find(services, key, request.key_type, context.listener_name))
         except KafkaError as error:

@@ -15,7 +15,9 @@ from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.internal_topics import is_internal
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import ensure_internal_topic
+from ottla.server.once import once
 from ottla.server.services import Services
+from ottla.server.turns import Turns
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -41,14 +43,18 @@ async def handle(
     image = services.image
     version = context.api_version
     asked = request.topics
+    if asked is not None:
+        asked = once(asked, lambda topic: (topic.name, topic.topic_id))
     if asked and version < BY_ID_SINCE and any(map(_is_by_id, asked)):
         return _refused(asked)
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
         topics = [_topic(services, topic) for topic in image.topics.values()]
     else:
-        topics = [
-            await _asked_topic(services, one, request.allow_auto_topic_creation) for one in asked
-        ]
+        topics = []
+        turns = Turns()
+        for one in asked:
+            await turns.step()
+            topics.append(await _asked_topic(services, one, request.allow_auto_topic_creation))
     if request.include_topic_authorized_operations:
         for topic in topics:
             if not topic.error_code:

@@ -12,6 +12,7 @@ from ottla.coordinators.groups.shard import GroupShard
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext
+from ottla.server.once import once
 from ottla.server.services import Services
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -37,7 +38,8 @@ def handle(
     if version >= GROUPS_SINCE:
         return OffsetFetchResponse(
             groups=[
-                _fetch(services, group, version, request.require_stable) for group in request.groups
+                _fetch(services, group, version, request.require_stable)
+                for group in once(request.groups, lambda group: group.group_id)
             ]
         )
     topics = None
@@ -62,7 +64,8 @@ def _fetch(
             response.topics = _all(services, shard, group_id)
         else:
             response.topics = [
-                _topic(services, shard, group_id, topic, version) for topic in asked.topics
+                _topic(services, shard, group_id, topic, version)
+                for topic in once(asked.topics, lambda topic: (topic.name, topic.topic_id))
             ]
         if require_stable:
             _hide_unstable(shard, group_id, response.topics)
@@ -108,7 +111,7 @@ def _topic(
                 topic_id=topic.topic_id,
                 partitions=[
                     _partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID)
-                    for index in topic.partition_indexes
+                    for index in dict.fromkeys(topic.partition_indexes)
                 ],
             )
         name = image.name
@@ -117,7 +120,7 @@ def _topic(
         topic_id=topic_id,
         partitions=[
             _partition(index, shard.offsets.get(group_id, name, index, topic_id))
-            for index in topic.partition_indexes
+            for index in dict.fromkeys(topic.partition_indexes)
         ],
     )
 

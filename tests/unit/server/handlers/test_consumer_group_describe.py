@@ -49,3 +49,14 @@ def test_members_and_what_they_have(version: int) -> None:
         assert missing.authorized_operations == NO_OPERATIONS
 
     with_broker(test)
+
+
+def test_a_group_that_is_asked_for_many_times_is_described_once() -> None:
+    """Else one short id, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        request = ConsumerGroupDescribeRequest(group_ids=[*["g"] * 1000, "h", "g"])
+        found = (await broker.call(request, ConsumerGroupDescribeResponse)).groups
+        assert [group.group_id for group in found] == ["g", "h"]
+
+    with_broker(test)

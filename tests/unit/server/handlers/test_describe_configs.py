@@ -4,6 +4,7 @@ import pytest
 
 from ottla.kernel.config.definition import ConfigSource, ConfigType
 from ottla.kernel.errors import ErrorCode
+from ottla.server.handlers.describe_configs import RESOURCE_COUNT_MAX
 from ottla.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -101,5 +102,42 @@ def test_what_has_no_settings_here_is_an_error_of_its_own(
         result = await describe(broker, kind, name)
         assert (result.error_code, result.configs) == (code, [])
         assert result.error_message
+
+    with_broker(test)
+
+
+def test_what_is_asked_for_many_times_is_described_once() -> None:
+    """Else one short name, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        everything = DescribeConfigsResource(resource_type=TOPIC, resource_name="t")
+        everything.configuration_keys = None
+        one = DescribeConfigsResource(
+            resource_type=TOPIC, resource_name="t", configuration_keys=["retention.ms"]
+        )
+        request = DescribeConfigsRequest(resources=[*[everything] * 1000, one, everything])
+        found = (await broker.call(request, DescribeConfigsResponse)).results
+        assert [len(result.configs) > 1 for result in found] == [True, False]
+
+    with_broker(test)
+
+
+def test_a_request_describes_so_many_resources_and_no_more() -> None:
+    """Any name can be that of a group, so there is no end of them."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        names = [f"g{number}" for number in range(RESOURCE_COUNT_MAX + 2)]
+        resources = [
+            DescribeConfigsResource(
+                resource_type=GROUP, resource_name=name, configuration_keys=["none"]
+            )
+            for name in names
+        ]
+        request = DescribeConfigsRequest(resources=resources)
+        found = (await broker.call(request, DescribeConfigsResponse)).results
+        refused = [result.resource_name for result in found if result.error_code]
+        assert refused == names[-2:]
+        assert found[-1].error_code == ErrorCode.INVALID_REQUEST
 
     with_broker(test)

@@ -82,3 +82,15 @@ def test_errors_of_the_coordinator_are_told() -> None:
             )
 
     with_broker(test)
+
+
+def test_a_group_that_is_asked_for_many_times_is_described_once() -> None:
+    """Else one short id, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await find_coordinator(broker, "g")
+        request = DescribeGroupsRequest(groups=[*["g"] * 1000, "h", "g"])
+        found = (await broker.call(request, DescribeGroupsResponse)).groups
+        assert [group.group_id for group in found] == ["g", "h"]
+
+    with_broker(test)

@@ -83,3 +83,18 @@ def test_an_open_transaction_is_told_with_its_start() -> None:
         assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (6, -1)
 
     with_broker(test)
+
+
+def test_a_partition_that_is_asked_for_many_times_is_described_once() -> None:
+    """Else one partition, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        asked = TopicRequest(name="t", partition_indexes=[1, 1, 0, 1])
+        request = DescribeProducersRequest(topics=[asked] * 1000)
+        found = (await broker.call(request, DescribeProducersResponse)).topics
+        assert [(one.name, [p.partition_index for p in one.partitions]) for one in found] == [
+            ("t", [1, 0])
+        ]
+
+    with_broker(test)

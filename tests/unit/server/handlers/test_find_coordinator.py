@@ -74,3 +74,14 @@ def test_each_listener_tells_of_itself() -> None:
         listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
         inter_broker_listener_name="IN",
     )
+
+
+def test_a_key_that_is_asked_for_many_times_is_answered_once() -> None:
+    """Else one short key, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        request = FindCoordinatorRequest(coordinator_keys=[*["a"] * 1000, "b", "a"])
+        found = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert [one.key for one in found] == ["a", "b"]
+
+    with_broker(test)

@@ -213,3 +213,20 @@ def test_the_topic_of_the_group_coordinator_is_made_as_it_must_be() -> None:
         assert len(topic.partitions) == 50
 
     with_broker(test)
+
+
+def test_a_topic_that_is_asked_for_many_times_is_described_once() -> None:
+    """As in Kafka. Else one short name, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        names = [*["t"] * 1000, "missing", "t", "missing"]
+        found = await broker.call(named(*names), MetadataResponse)
+        assert [topic.name for topic in found.topics] == ["t", "missing"]
+        same = by_id(topic_id)
+        assert same.topics is not None
+        same.topics *= 1000
+        found = await broker.call(same, MetadataResponse)
+        assert [topic.topic_id for topic in found.topics] == [topic_id]
+
+    with_broker(test)

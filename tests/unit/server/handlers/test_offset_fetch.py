@@ -118,3 +118,25 @@ def test_offsets_go_with_their_topic() -> None:
         assert await committed(broker, "g", {"t": [0], "other": [0]}) == {("other", 0): 2}
 
     with_broker(test)
+
+
+def test_what_is_asked_for_many_times_is_answered_once() -> None:
+    """Else one short id, half a million times, is answered with gigabytes."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        await commit(broker, "g", {"t": {0: 5}})
+        everything = OffsetFetchRequestGroup(group_id="g", topics=None)
+        request = OffsetFetchRequest(groups=[everything] * 1000)
+        (group,) = (await broker.call(request, OffsetFetchResponse, 9)).groups
+        assert [topic.name for topic in group.topics] == ["t"]
+
+        request = fetch_request(9, "g", {"t": [0, 1] * 100})
+        assert request.groups[0].topics is not None
+        request.groups[0].topics *= 100
+        (group,) = (await broker.call(request, OffsetFetchResponse, 9)).groups
+        (topic,) = group.topics
+        assert [one.committed_offset for one in topic.partitions] == [5, -1]
+
+    with_broker(test)
