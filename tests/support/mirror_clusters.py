@@ -72,6 +72,9 @@ class FakeCluster:
             found[where] = OffsetAndTimestamp(log.start if timestamp == EARLIEST else end, -1, -1)
         return found
 
+    def close(self) -> None:
+        pass
+
     def log(self, where: TopicPartition, topic_id: TopicId, start: int, end: int) -> FakeLog:
         return FakeLog(dict(self.logs[where].records), end, start)
 

@@ -6,13 +6,15 @@ import json
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.client.blocking_cluster import EARLIEST, LATEST, Topic
+from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster, Topic
 from ottla.client.blocking_groups import CommittedOffset, committed_offsets
 from ottla.client.blocking_topics import describe_cluster
 from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
 from ottla.pipeline.jobs.mirror_offsets import PartitionLog, last_copied
@@ -59,6 +61,9 @@ class MirrorRun:
         self._clusters = Clusters(source, target, source_id, target_id)
         self._topics = MirroredTopics(source, target, options.config_exclude)
         self._groups = MirroredGroups(self._clusters, options.groups)
+        # Nobody says that a run is over which was stopped or has failed.
+        weakref.finalize(self, _close, source, target)
+        self._checkpoint = Checkpoint(str(settings.folder / "checkpoints" / options.name))
         self._lock = threading.Lock()
         self._begun: dict[TopicPartition, int] = {}
         """Where the query starts that has no checkpoint."""
@@ -80,6 +85,7 @@ class MirrorRun:
         """Fences another run of this mirror, should there be one, and ends its transaction: what
         the target says is final only then."""
         with self._lock:
+            self._check_checkpoint()
             Transaction(self._clusters.target, self._group, timeout_ms=_TRANSACTION_MS).init()
             topics = selected_topics(self._clusters.source, self._read)
             self._begun = self._positions(topics)
@@ -87,6 +93,18 @@ class MirrorRun:
         for where, offset in self._begun.items():
             found.setdefault(where.topic, {})[str(where.partition)] = offset
         return json.dumps(found)
+
+    def _check_checkpoint(self) -> None:
+        """That the batch which Spark would go on with is the next one, or the last. It would be
+        found out when that is written, too: but by then the run that is ahead has been fenced."""
+        last = self._checkpoint.last_planned()
+        if last is None:
+            return
+        starts, ends = self._checkpoint.starts(last).offsets, self._checkpoint.offsets(last).offsets
+        committed = committed_offsets(self._clusters.target, self._group, ends, is_stable=False)
+        begun = {where: starts[where] for where in committed if where in starts}
+        if any(committed[where].offset != ends[where] for where in begun):
+            check_starts(committed, begun)
 
     def _positions(self, topics: Mapping[str, Topic]) -> dict[TopicPartition, int]:
         """Of each partition of these: where its copy ends, or where the settings say."""
@@ -138,14 +156,22 @@ class MirrorRun:
     # -- a batch --------------------------------------------------------------------------------
 
     def write(self, frame: DataFrame, batch: Batch) -> None:
-        from ottla.pipeline.sink import write_batch
-
         starts = {where: batch.starts.get(where, self._begun.get(where, 0)) for where in batch.ends}
+        for where, end in batch.ends.items():
+            # Of the first batch of a checkpoint, planned before another run went on.
+            if end < starts[where]:
+                raise LedgerError(
+                    f"the batch reads {where} up to {end}, but the target has it up to "
+                    f"{starts[where]}: another copy has gone on; delete the checkpoint to go on "
+                    "from there"
+                )
         with self._lock:
             self._make(batch.ends)
             entry = LedgerEntry(batch.query_id, batch.batch_id)
             committed = committed_offsets(self._clusters.target, self._group, batch.ends)
             if not is_written(committed, entry, batch.ends):
+                from ottla.pipeline.sink import write_batch
+
                 # Before the transaction begins, too: that would fence whoever is ahead of us.
                 check_starts(committed, starts)
                 _check_ids(committed, batch.topic_ids)
@@ -190,7 +216,8 @@ class MirrorRun:
         self._next_sync_s = time.monotonic() + self._options.sync_s
 
     def _sync_topics(self, topics: Mapping[str, Topic]) -> None:
-        self._topics.make(topics, {where.topic for where in self._ledger(topics)})
+        begun = {where.topic for where in self._ledger(topics)}
+        self._topics.make(topics, begun | self._made.keys())
         self._topics.copy_configs(topics)
         self._made.update((name, len(topic.partitions)) for name, topic in topics.items())
 
@@ -200,6 +227,11 @@ class MirrorRun:
             return {}
         # Not waiting for a transaction: it may be of a run that is no more.
         return committed_offsets(self._clusters.target, self._group, partitions, is_stable=False)
+
+
+def _close(*clusters: BlockingCluster) -> None:
+    for cluster in clusters:
+        cluster.close()
 
 
 _BEGIN_ANEW = (

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ottla.client.blocking_groups import CommittedOffset
-from ottla.kernel.ids import TopicId, TopicPartition
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.pipeline.given_options import Connection, OptionError
 from ottla.pipeline.jobs import mirror_run
 from ottla.pipeline.jobs.job import Settings
@@ -16,6 +18,7 @@ from ottla.pipeline.jobs.mirror_groups import ledger_group
 from ottla.pipeline.jobs.mirror_hops import Hop
 from ottla.pipeline.jobs.mirror_run import MirrorRun
 from ottla.pipeline.ledger import LedgerError
+from ottla.pipeline.offsets import Position
 from ottla.pipeline.settings import new_settings
 from ottla.pipeline.transaction import LedgerEntry
 from tests.support.mirror_clusters import FakeCluster, FakeLog, patch_clients
@@ -97,6 +100,40 @@ def test_a_topic_made_anew_in_the_source_is_an_error(world: World) -> None:
     world.west.groups[LEDGER] = {A: CommittedOffset(20, other)}
     with pytest.raises(LedgerError, match="topic clicks was deleted in the source and made anew"):
         world.starts()
+
+
+def plan(folder: Path, *positions: dict[TopicPartition, int]) -> None:
+    """A checkpoint of Spark's with batches that end there."""
+    offsets = folder / "checkpoints" / "mirror" / "offsets"
+    offsets.mkdir(parents=True)
+    for batch_id, position in enumerate(positions):
+        text = json.dumps(Position(position, {"clicks": NO_TOPIC_ID}).to_json())
+        (offsets / str(batch_id)).write_text(f"v1\n{{}}\n{text}\n")
+
+
+@pytest.mark.parametrize(("committed", "is_ahead"), [(20, False), (30, False), (25, True)])
+def test_a_checkpoint_that_others_have_gone_on_from_fences_nobody(
+    world: World, tmp_path: Path, committed: int, is_ahead: bool
+) -> None:
+    plan(tmp_path, {A: 20, B: 20}, {A: 30, B: 20})
+    world.west.groups[LEDGER] = {A: CommittedOffset(committed), B: CommittedOffset(20)}
+    run = world.run(folder=str(tmp_path))
+    if is_ahead:
+        with pytest.raises(LedgerError, match="another copy has gone on"):
+            run.starting_offsets()
+    else:
+        run.starting_offsets()
+    assert len(FakeTransaction.begun) == (0 if is_ahead else 1)
+
+
+def test_a_first_batch_that_ends_before_the_target_does_is_refused(world: World) -> None:
+    """It was planned, and the target has got more from another copy since."""
+    world.west.groups[LEDGER] = {A: CommittedOffset(40)}
+    run = world.run()
+    run.starting_offsets()
+    batch = SimpleNamespace(starts={}, ends={A: 30, B: 10})
+    with pytest.raises(LedgerError, match="up to 30, but the target has it up to 40"):
+        run.write(cast("Any", None), cast("Any", batch))
 
 
 def test_a_cluster_is_not_mirrored_to_itself(world: World) -> None:
