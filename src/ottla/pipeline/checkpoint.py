@@ -8,7 +8,6 @@ another name, with a dot before it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.offsets import Position
 
 _NO_OFFSET = "-"
-_NAMED_SOURCE = re.compile(r"^[\w.-]+:(?=[{\[\"-])")
 
 
 class CheckpointError(Exception):
@@ -67,7 +65,10 @@ class Checkpoint:
         version, _, *lines = self._text(f"offsets/{batch_id}").splitlines()
         if version not in ("v1", "v2"):
             raise CheckpointError(f"{self._folder}/offsets/{batch_id} is of version {version}")
-        found = [_parsed(_NAMED_SOURCE.sub("", line)) for line in lines]
+        if version == "v2":
+            # Each source stands behind its name.
+            lines = [line.partition(":")[2] for line in lines]
+        found = [_parsed(line) for line in lines]
         return [Position.from_json(one) for one in found if one is not None]
 
     def _numbers(self, name: str) -> list[int]:

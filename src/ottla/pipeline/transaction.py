@@ -287,7 +287,10 @@ class Transaction:
             self._check((real or failed)[0], doing)
 
 
-_FENCED = "another producer has begun with the same transactional id, and fenced this one"
+_FENCED = (
+    "another producer has begun with the same transactional id, and fenced this one; or it took "
+    "longer than its time-out (transaction.timeout.ms), and was aborted"
+)
 _MEANINGS = {
     ErrorCode.PRODUCER_FENCED: _FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH: _FENCED,

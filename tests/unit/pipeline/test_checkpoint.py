@@ -49,6 +49,15 @@ def test_of_several_inputs_those_that_are_topics_count_as_far_as_all_have_read(
     }
 
 
+def test_sources_may_be_named(folder: Path) -> None:
+    plan(folder, 0, f"0:{OURS}", "rates:-", f"views:{SPARKS}", version="v2")
+    assert Checkpoint(str(folder)).offsets(0).offsets == {
+        TopicPartition("clicks", 0): 7,
+        TopicPartition("clicks", 1): 2,
+        TopicPartition("views", 0): 9,
+    }
+
+
 def test_a_batch_starts_where_the_one_before_ended(folder: Path) -> None:
     plan(folder, 0, SPARKS)
     plan(folder, 1, OURS)
