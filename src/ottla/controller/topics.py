@@ -183,7 +183,7 @@ class Topics:
         count = self._defaults.partition_count if count == USE_DEFAULT else count
         factor = topic.replication_factor
         factor = self._defaults.replication_factor if factor == USE_DEFAULT else factor
-        _check_partition_count(count)
+        check_partition_count(count)
         return placement.place(
             self._racks(), partition_count=count, replication_factor=factor, rng=self._rng
         )
@@ -195,7 +195,7 @@ class Topics:
                 "Replicas are placed by hand, so the numbers of partitions and of replicas follow"
                 " from that: set both to -1.",
             )
-        _check_partition_count(len(topic.assignments))
+        check_partition_count(len(topic.assignments))
         by_partition: dict[int, tuple[int, ...]] = {}
         factor: int | None = None
         for partition, brokers in topic.assignments:
@@ -226,7 +226,7 @@ class Topics:
             raise _bad_assignment(
                 f"{additional} partitions are to be added, and {len(assignments)} are placed"
             )
-        _check_partition_count(additional)
+        check_partition_count(additional)
         factor = len(topic.partitions[0].replicas)
         if assignments is None:
             return placement.place_more(
@@ -273,7 +273,8 @@ class Topics:
         return {broker.id: broker.rack for broker in self._image.brokers.values()}
 
 
-def _check_partition_count(count: int) -> None:
+def check_partition_count(count: int) -> None:
+    """Of all topics of a request together. Raises KafkaError."""
     if count > PARTITION_COUNT_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

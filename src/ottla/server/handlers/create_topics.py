@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ottla.controller.topics import NewTopic
+from ottla.controller.topics import USE_DEFAULT, NewTopic, check_partition_count
 from ottla.kernel.config.describe import describe_topic
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
@@ -22,9 +22,11 @@ async def handle(
     services: Services, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     counts = Counter(topic.name for topic in request.topics)
+    partition_count = sum(_partition_count(services, topic) for topic in request.topics)
     results: list[CreatableTopicResult] = []
     for topic in request.topics:
         try:
+            check_partition_count(partition_count)
             if counts[topic.name] > 1:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"The request names topic {topic.name!r} twice."
@@ -39,6 +41,14 @@ async def handle(
     await services.changes_applied()
     # A name that came twice is answered once.
     return CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
+
+
+def _partition_count(services: Services, topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.num_partitions == USE_DEFAULT:
+        return services.config.num_partitions
+    return max(0, topic.num_partitions)  # Fewer are refused on their own.
 
 
 async def _create(

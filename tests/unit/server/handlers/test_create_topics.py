@@ -150,3 +150,22 @@ def test_a_store_that_does_not_answer_is_told() -> None:
         assert result.error_code == ErrorCode.NONE
 
     with_broker(test)
+
+
+def test_the_limit_of_partitions_is_that_of_the_request() -> None:
+    """As in Kafka: else a request of a few bytes a topic makes a billion logs."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        found = await create(broker, new("a", 5_000), new("b", 5_001), validate_only=True)
+        assert {one.name: one.error_code for one in found} == {
+            "a": ErrorCode.POLICY_VIOLATION,
+            "b": ErrorCode.POLICY_VIOLATION,
+        }
+        by_default = [new(f"t{number}", -1) for number in range(5_000)]
+        found = await create(broker, *by_default, new("by-hand", -1, -1, assignments=[[7]]))
+        assert {one.error_code for one in found} == {ErrorCode.POLICY_VIOLATION}
+        found = await create(broker, new("a", 5_000), new("b", 5_000), validate_only=True)
+        assert {one.error_code for one in found} == {ErrorCode.NONE}
+        assert await partition_counts(broker) == {}
+
+    with_broker(test, num_partitions="2", broker_id="7")
