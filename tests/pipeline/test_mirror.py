@@ -25,6 +25,7 @@ from ottla.pipeline.given_options import addresses
 from ottla.pipeline.jobs.mirror import JOB, mirrored
 from ottla.pipeline.jobs.mirror_hops import HEADER
 from ottla.pipeline.runner import JobFailed, JobRun
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.mirrors import (
     Found,
     Record,
@@ -206,22 +207,21 @@ def test_mirrors_that_face_each_other_copy_nothing_back(
         subject.create(topic, 1)
         records[subject.name] = [b"%s %d" % (subject.name.encode(), n) for n in range(20)]
         produce(subject.bootstrap, topic, [(0, a_record(v)) for v in records[subject.name][:10]])
-    for settings in (there, back, there, back):
-        run_once(spark, settings)
+    run_once(spark, there)
+    run_once(spark, back)
+    # A reader of Ottla has seen 5 of Ottla's own: nothing that it has not read is left out.
+    commit(ottla.bootstrap, group, topic, {0: 5})
+    run_once(spark, there)
     # Both have their own first, then the other's, and the marks of the transactions.
     for subject, other in ((ottla, kafka), (kafka, ottla)):
         found = values_of(subject, topic)
         assert found == records[subject.name][:10] + records[other.name][:10]
-
-    # A reader of Ottla has seen 5 of Ottla's own: nothing that it has not read is left out.
-    commit(ottla.bootstrap, group, topic, {0: 5})
-    run_once(spark, there)
     assert values_of(kafka, topic, group) == records[kafka.name][:10] + records[ottla.name][:10]
-    # It goes on there, and comes back: the other mirror tells where.
+
+    # It goes on there, reads all, and comes back: the other mirror tells where.
     for subject in (ottla, kafka):
         produce(subject.bootstrap, topic, [(0, a_record(v)) for v in records[subject.name][10:]])
-    for settings in (there, back):
-        run_once(spark, settings)
+    run_once(spark, there)
     commit(kafka.bootstrap, group, topic, {0: end_of(kafka, topic)})
     run_once(spark, back)
     assert values_of(ottla, topic, group) == []
@@ -283,3 +283,33 @@ def poll_both(runs: list[JobRun]) -> None:
 
 def some_values(number: int) -> list[tuple[int, Record]]:
     return [(0, a_record(b"%d" % value)) for value in range(10 * number, 10 * (number + 1))]
+
+
+def test_a_topic_made_anew_is_not_taken_for_the_old_one(
+    spark: SparkSession, ottla: Subject, kafka: Subject, tmp_path: Path
+) -> None:
+    topic = "mirror-anew"
+    settings = settings_of(ottla.bootstrap, kafka.bootstrap, tmp_path, topic, name="anew")
+    fill_anew(ottla, topic, 0)
+    run_once(spark, settings)
+    delete(ottla, topic)
+    fill_anew(ottla, topic, 1)
+    # The checkpoint would have told; the target does, too.
+    shutil.rmtree(tmp_path / "checkpoints")
+    with pytest.raises(JobFailed, match="topic mirror-anew was deleted in the source"):
+        run_once(spark, settings)
+    delete(kafka, topic)
+    run_once(spark, settings)
+    assert values_of(kafka, topic) == [b"%d" % value for value in range(10, 20)]
+
+
+def fill_anew(subject: Subject, topic: str, number: int) -> None:
+    subject.create(topic, 1)
+    produce(subject.bootstrap, topic, some_values(number))
+
+
+def delete(subject: Subject, topic: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=30_000)
+    assert subject.ask(request).responses[0].error_code == 0
+    while topic in topics_of(subject):
+        time.sleep(0.05)

@@ -82,8 +82,10 @@ class MirroredGroups:
     it follows a group that goes back at the source; after a restart it takes any offset in the
     target for one that the group has itself read up to there, and only moves forward."""
 
-    def __init__(self, clusters: Clusters, pattern: str) -> None:
+    def __init__(self, clusters: Clusters, pattern: str, shown_prefix: str) -> None:
+        """Groups with this prefix only show how far pipelines are: nobody reads by them."""
         self._clusters = clusters
+        self._not_copied = (_LEDGER, shown_prefix)
         self._pattern = re.compile(pattern)
         self._known: dict[tuple[str, TopicPartition], _Translated] = {}
 
@@ -95,7 +97,7 @@ class MirroredGroups:
         here = list_consumer_groups(target)
         wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         for group in sorted(there):
-            if not self._pattern.fullmatch(group) or group.startswith(_LEDGER):
+            if not self._pattern.fullmatch(group) or group.startswith(self._not_copied):
                 continue
             if group in here and here[group].is_active:
                 continue

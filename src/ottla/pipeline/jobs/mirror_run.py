@@ -60,7 +60,8 @@ class MirrorRun:
             raise OptionError("target", "it is the cluster that is read from", "name another")
         self._clusters = Clusters(source, target, source_id, target_id)
         self._topics = MirroredTopics(source, target, options.config_exclude)
-        self._groups = MirroredGroups(self._clusters, options.groups)
+        shown_prefix = settings.group_prefix or f"mirror.{options.name}"
+        self._groups = MirroredGroups(self._clusters, options.groups, shown_prefix)
         # Nobody says that a run is over which was stopped or has failed.
         weakref.finalize(self, _close, source, target)
         self._checkpoint = Checkpoint(str(settings.folder / "checkpoints" / options.name))
@@ -159,7 +160,7 @@ class MirrorRun:
         starts = {where: batch.starts.get(where, self._begun.get(where, 0)) for where in batch.ends}
         for where, end in batch.ends.items():
             # Of the first batch of a checkpoint, planned before another run went on.
-            if end < starts[where]:
+            if where not in batch.starts and end < starts[where]:
                 raise LedgerError(
                     f"the batch reads {where} up to {end}, but the target has it up to "
                     f"{starts[where]}: another copy has gone on; delete the checkpoint to go on "

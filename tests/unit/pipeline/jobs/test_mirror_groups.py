@@ -31,7 +31,7 @@ class Pair:
 
     def restarted(self, pattern: str = ".*") -> MirroredGroups:
         clusters = Clusters(cast("Any", self.east), cast("Any", self.west), "east", "west")
-        return MirroredGroups(clusters, pattern)
+        return MirroredGroups(clusters, pattern, "reads-by-spark")
 
     def translated(self, offset: int, group: str = "readers") -> int | None:
         self.east.groups[group] = {HERE: CommittedOffset(offset, "note")}
@@ -120,7 +120,8 @@ def test_a_member_that_joins_meanwhile_is_no_error(
 def test_only_groups_and_partitions_that_are_meant(pair: Pair) -> None:
     pair.groups = pair.restarted("read.*")
     ledger = CommittedOffset(3, LedgerEntry("query", 7).text())
-    pair.east.groups["reads-by-spark"] = {HERE: ledger}
+    pair.east.groups["reads-by-itself"] = {HERE: ledger}
+    pair.east.groups["reads-by-spark.loud"] = {HERE: CommittedOffset(103)}
     pair.east.groups[ledger_group("north", "mirror")] = {HERE: CommittedOffset(3)}
     pair.east.groups["others"] = {HERE: CommittedOffset(103)}
     pair.east.groups["readers"] = {OTHER: CommittedOffset(3)}
