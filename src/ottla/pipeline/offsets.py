@@ -258,6 +258,22 @@ def split(
     return pieces
 
 
+TASKS = 16
+"""So many partitions have a task each, whatever there is to read, as with Spark's connector."""
+SMALL = 1000
+"""Offsets. To start a task takes longer than to read so few records."""
+
+
+def grouped(ranges: Sequence[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads: one range, or where there are many, of the small ones several."""
+    large = [(one,) for one in ranges if one.size > SMALL]
+    small = [one for one in ranges if one.size <= SMALL]
+    task_count = max(TASKS - len(large), 1)
+    if len(small) <= task_count:
+        return [(one,) for one in ranges]
+    return large + [tuple(small[first::task_count]) for first in range(task_count)]
+
+
 def _share(size: int, total: int, wanted: int) -> int:
     # A half rounds up, as in Java; Python's round would take it to the even neighbour.
     return max(math.floor(size / total * wanted + 0.5), 1)

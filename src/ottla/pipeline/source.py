@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.client.blocking import ClientError, GaveUp
-from ottla.client.blocking_cluster import EARLIEST
+from ottla.client.blocking_cluster import EARLIEST, BlockingCluster
 from ottla.client.blocking_groups import CommittedOffset, commit_offsets
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
@@ -49,6 +49,7 @@ from ottla.pipeline.offsets import (
     Position,
     backlog,
     check_named,
+    grouped,
     limited,
     partitions_of,
     resolve,
@@ -130,7 +131,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Where there are no partitions Spark makes one up, whose value is None.
-        return iter(()) if partition.value is None else read_range(self._options, partition.value)
+        return iter(()) if partition.value is None else read_ranges(self._options, partition.value)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -197,7 +198,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _input_partitions(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(self._options, partition.value)
+        return read_ranges(self._options, partition.value)
 
     def stop(self) -> None:
         self._cluster.close()
@@ -278,33 +279,44 @@ def _check_loss(begun: Position, latest: Position) -> None:
 
 def _input_partitions(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartition]:
     pieces = split(ranges, options.min_partitions, options.max_records_per_partition)
-    return [InputPartition(one) for one in pieces]
+    is_told = options.min_partitions is not None or options.max_records_per_partition is not None
+    # Who says into how many pieces it is to be cut has as many.
+    tasks = [(one,) for one in pieces] if is_told else grouped(pieces)
+    return [InputPartition(one) for one in tasks]
 
 
-def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """In a task. What is lost is an error that names the option to go on without it, or is left
-    out where that option was set."""
-    is_loss_allowed = not options.fail_on_data_loss
+def read_ranges(options: ReadOptions, wanted: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    """In a task."""
     with options.connection.cluster() as cluster:
-        fetcher = Fetcher(
-            cluster,
-            wanted.topic_partition,
-            wanted.topic_id,
-            wanted.start,
-            wanted.end,
-            isolation_level=options.isolation_level,
-            columns=options.columns,
-            max_bytes=options.fetch_bytes,
-            is_loss_allowed=is_loss_allowed,
-        )
-        try:
-            yield from fetcher
-        except (KafkaError, GaveUp) as error:
-            is_loss = isinstance(error, DataLoss) or error.code in _TOPIC_IS_GONE
-            if not is_loss:
-                raise
-            if not is_loss_allowed:
-                raise DataLoss(
-                    error.code or ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{error}; {_GO_ON}",
-                ) from error
+        for one in wanted:
+            yield from _read_range(cluster, options, one)
+
+
+def _read_range(
+    cluster: BlockingCluster, options: ReadOptions, wanted: OffsetRange
+) -> Iterator[pa.RecordBatch]:
+    """What is lost is an error that names the option to go on without it, or is left out where
+    that option was set."""
+    is_loss_allowed = not options.fail_on_data_loss
+    fetcher = Fetcher(
+        cluster,
+        wanted.topic_partition,
+        wanted.topic_id,
+        wanted.start,
+        wanted.end,
+        isolation_level=options.isolation_level,
+        columns=options.columns,
+        max_bytes=options.fetch_bytes,
+        is_loss_allowed=is_loss_allowed,
+    )
+    try:
+        yield from fetcher
+    except (KafkaError, GaveUp) as error:
+        is_loss = isinstance(error, DataLoss) or error.code in _TOPIC_IS_GONE
+        if not is_loss:
+            raise
+        if not is_loss_allowed:
+            raise DataLoss(
+                error.code or ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{error}; {_GO_ON}",
+            ) from error

@@ -10,8 +10,11 @@ from ottla.client.blocking_cluster import EARLIEST, LATEST, READ_UNCOMMITTED, Bl
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.offsets import (
+    SMALL,
+    TASKS,
     OffsetRange,
     Position,
+    grouped,
     limited,
     resolve_ranges,
     split,
@@ -235,3 +238,23 @@ def test_a_small_backlog_gets_its_turn() -> None:
 def test_an_idle_partition_stays_where_it_is() -> None:
     starts, ends = {ZERO: 0, ONE: 5}, {ZERO: 1000, ONE: 5}
     assert limited(starts, ends, 10) == {ZERO: 10, ONE: 5}
+
+
+def test_few_ranges_have_a_task_each() -> None:
+    ranges = [a_range(number, 0, 1) for number in range(TASKS)]
+    assert grouped(ranges) == [(one,) for one in ranges]
+
+
+def test_of_many_ranges_the_small_ones_share_tasks() -> None:
+    large = [a_range(number, 0, SMALL + 1) for number in range(10)]
+    small = [a_range(number, 0, SMALL) for number in range(10, 110)]
+    tasks = grouped([*small, *large])
+    assert tasks[:10] == [(one,) for one in large]
+    assert sorted(one.partition for task in tasks[10:] for one in task) == [*range(10, 110)]
+    assert {len(task) for task in tasks[10:]} == {16, 17}
+    assert len(tasks) == TASKS
+
+
+def test_large_ranges_have_a_task_each_however_many() -> None:
+    large = [a_range(number, 0, SMALL + 1) for number in range(100)]
+    assert grouped(large) == [(one,) for one in large]

@@ -123,7 +123,7 @@ def test_a_schema_of_the_users_own_is_refused() -> None:
 def test_a_partition_with_records_is_one_task(broker: SocketBroker) -> None:
     reader = reader_of(broker)
     (partition,) = reader.partitions()
-    found = partition.value
+    (found,) = partition.value
     assert (found.topic, found.partition, found.start, found.end) == ("clicks", 1, 0, LOG_END)
     assert read_all(reader) == [(one, b"%d" % one) for one in range(LOG_END)]
 
@@ -207,7 +207,10 @@ def position(zero: int, one: int, topic_id: TopicId = TOPIC_ID) -> dict[str, Any
 
 
 def bounds(partitions: list[InputPartition]) -> list[tuple[int, int, int]]:
-    return [(one.value.partition, one.value.start, one.value.end) for one in partitions]
+    """Of tasks that read one range each."""
+    ranges = [one for each in partitions for one in each.value]
+    assert len(ranges) == len(partitions)
+    return [(one.partition, one.start, one.end) for one in ranges]
 
 
 def test_a_stream_goes_from_position_to_position(stream_of: StreamOf) -> None:
