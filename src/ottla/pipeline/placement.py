@@ -37,13 +37,19 @@ def placed(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
         return filled.repartitionById(task_count, task.cast("int"))
     with parsed.connection.cluster() as cluster:
         count = partition_count(cluster, parsed.topic)
-    if {"key", "partition"}.isdisjoint(frame.columns):
-        turn = sf.floor(sf.monotonically_increasing_id() / _TOGETHER)
-        partition = sf.pmod(turn + sf.spark_partition_id(), sf.lit(count)).cast("int")
-    else:
+    if "key" in frame.columns:
         partition = _chosen(frame, parsed, {parsed.topic: count})
+    else:
+        partition = _in_turn(frame, count)
     filled = frame.withColumn("partition", partition)
     return filled.repartitionById(min(task_count, count), "partition")
+
+
+def _in_turn(frame: DataFrame, count: int) -> Column:
+    """For rows without keys, which Python need not see."""
+    turn = sf.floor(sf.monotonically_increasing_id() / _TOGETHER) + sf.spark_partition_id()
+    partition = sf.pmod(turn, sf.lit(count)).cast("int")
+    return sf.coalesce("partition", partition) if "partition" in frame.columns else partition
 
 
 def _chosen(frame: DataFrame, options: WriteOptions, counts: Mapping[str, int]) -> Column:

@@ -9,19 +9,20 @@ once: see `batch_transaction`.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.batch_transaction import BatchFailed, BatchTransaction
@@ -64,13 +65,30 @@ def write_batch(
         task = _Task(parsed, transaction.producer)
         rows = frame if is_placed else placed(frame, options)
         try:
-            found = rows.mapInArrow(task.run, "written binary").collect()
+            found = rows.mapInArrow(task.run, "stage int, written binary").collect()
+            check_stages(frame.sparkSession, {row.stage for row in found})
         except Exception as error:
             transaction.abort(error)
             raise
         written = [pickle.loads(row.written) for row in found]
         transaction.commit(written, batch, offsets, topic_ids)
     return True
+
+
+def check_stages(session: SparkSession, stages: Collection[int]) -> None:
+    """That none was run again. Where an executor is lost Spark computes again what its tasks had to
+    be given; it may come out in another order, and rows that one task has written would go to
+    another, or to none. Each task of the new attempt looks like a first one."""
+    if is_remote():
+        return  # There is nobody to ask; `SoleWriter` still finds a task that had written before.
+    tracker = session.sparkContext.statusTracker()
+    for stage in stages:
+        info = tracker.getStageInfo(stage)
+        if info is not None and info.currentAttemptId > 0:
+            raise BatchFailed(
+                "Spark ran some tasks of the batch again, with rows that may be others; "
+                "start the query again, which writes the whole batch"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +100,12 @@ class _Task:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written = self.write(batches)
-        yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], names=["written"])
+        context = TaskContext.get()
+        assert context is not None, "it runs in a task"
+        yield pa.record_batch(
+            [pa.array([context.stageId()], pa.int32()), pa.array([pickle.dumps(written)])],
+            names=["stage", "written"],
+        )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
         context = TaskContext.get()

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.batch_transaction import BatchFailed
 from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.ledger import marked
-from ottla.pipeline.sink import BatchWriter, StreamWriter, write_options
+from ottla.pipeline.sink import BatchWriter, StreamWriter, check_stages, write_options
 from ottla.pipeline.source import OttlaDataSource
 from ottla.pipeline.transaction import LedgerEntry
 from ottla.pipeline.write_options import WriteOptions
@@ -141,6 +142,18 @@ def test_a_task_that_is_run_again_fails_the_batch(
     with pytest.raises(BatchFailed, match="task 3 was run again"):
         writer.write(rows(0, "a"))
     assert brokers_side.values(0) == []
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_a_stage_that_is_run_again_fails_the_batch(attempt: int) -> None:
+    session = Mock()
+    ask = session.sparkContext.statusTracker().getStageInfo
+    ask.side_effect = {3: None, 4: Mock(currentAttemptId=attempt)}.get
+    if attempt:
+        with pytest.raises(BatchFailed, match="ran some tasks of the batch again"):
+            check_stages(session, {3, 4})
+    else:
+        check_stages(session, {3, 4})
 
 
 def test_exactly_once_needs_the_checkpoint(broker: SocketBroker) -> None:
