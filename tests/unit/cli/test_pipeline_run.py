@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.cli.errors import ExitCode
 from ottla.cli.main import main
+from ottla.pipeline import runner, session
+from ottla.pipeline.jobs.job import Job, Settings
+from ottla.pipeline.progress import BatchProgress, QueryProgress
+from ottla.pipeline.replay import replay_of
 from ottla.pipeline.run_lock import RunLock
 
 
@@ -56,3 +65,127 @@ def test_a_time_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "neither milliseconds nor ISO 8601" in said(
         capsys, ExitCode.USAGE, "replay", "logs", "--from", "soon"
     )
+
+
+class FakeSpark:
+    """Stands for a session. Says whether it was stopped."""
+
+    is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class FakeRun:
+    """Stands for a JobRun: one batch, and then what `ending` does."""
+
+    ending: Callable[[], bool]
+
+    def __init__(
+        self,
+        job: Job,
+        settings: Settings,
+        spark: Any,
+        *,
+        is_once: bool,
+        on_batch: Callable[[BatchProgress], None],
+    ) -> None:
+        self.progress = [QueryProgress(job.name, "lines", "a-group")]
+        self.replay = replay_of(settings.folder / "checkpoints")
+        self._on_batch = on_batch
+
+    def start(self) -> None:
+        self._on_batch(BatchProgress("lines", 0, "2026-11-15T18:38:30.403Z", 4, 7.1, 9, None, 0))
+
+    def poll(self) -> bool:
+        return type(self).ending()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
+    spark = FakeSpark()
+    monkeypatch.setattr(session, "new_session", lambda *args, **kwargs: spark)
+    monkeypatch.setattr(runner, "JobRun", FakeRun)
+    monkeypatch.setattr(FakeRun, "ending", staticmethod(lambda: False), raising=False)
+    return spark
+
+
+def test_a_line_for_each_batch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: FakeSpark
+) -> None:
+    args = ["pipeline", "run", "logs", "--once", "--folder", str(tmp_path)]
+    assert main([*args, "--json"]) == ExitCode.OK
+    said = capsys.readouterr()
+    assert json.loads(said.out)["rows_per_s"] == 7.1
+    assert said.err == ""
+    assert main(args) == ExitCode.OK
+    said = capsys.readouterr()
+    assert said.out == "2026-11-15T18:38:30.403Z  lines  batch 0, 4 rows, 7 rows/s, 9 ms, lag 0\n"
+    assert "starting Spark on local[*]" in said.err
+    assert spark.is_stopped
+
+
+def test_what_goes_wrong_is_one_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ending() -> bool:
+        raise runner.JobFailed("lines", "ValueError: told to fail", "sixty lines")
+
+    monkeypatch.setattr(FakeRun, "ending", staticmethod(ending))
+    text = said(capsys, ExitCode.FAILED, "run", "logs", "--json", "--folder", str(tmp_path))
+    assert text == (
+        "ottla: query lines failed: ValueError: told to fail; all that Spark said of it is in "
+        f"{tmp_path / 'error.txt'}\n"
+    )
+    assert (tmp_path / "error.txt").read_text() == "sixty lines"
+    assert spark.is_stopped
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("once", "exit_code"), [([], ExitCode.OK), (["--once"], ExitCode.INTERRUPTED)]
+)
+def test_a_signal_ends_it(
+    tmp_path: Path,
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    once: list[str],
+    exit_code: ExitCode,
+) -> None:
+    def ending() -> bool:
+        os.kill(os.getpid(), number)
+        return True
+
+    before = signal.getsignal(number)
+    monkeypatch.setattr(FakeRun, "ending", staticmethod(ending))
+    assert main(["pipeline", "run", "logs", "--folder", str(tmp_path), *once]) == exit_code
+    assert spark.is_stopped
+    assert signal.getsignal(number) == before
+
+
+def test_a_replay_has_new_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: FakeSpark
+) -> None:
+    (tmp_path / "checkpoints" / "lines").mkdir(parents=True)
+    args = ["--from", "2026-01-31T00:00:00Z", "--yes", "--folder", str(tmp_path)]
+    text = said(capsys, ExitCode.OK, "replay", "logs", *args)
+    assert "out of records from 2026-01-31T00:00:00.000Z on, as replay was told" in text
+    assert not (tmp_path / "checkpoints" / "lines").exists()
+
+
+def test_spark_that_does_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def new_session(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no such master")
+
+    monkeypatch.setattr(session, "new_session", new_session)
+    text = said(capsys, ExitCode.FAILED, "run", "logs", "--json", "--folder", str(tmp_path))
+    assert text.startswith("ottla: Spark did not start on local[*]: RuntimeError: no such master; ")
