@@ -77,15 +77,22 @@ class Copy:
         with self.started(point) as driver:
             return driver.wait()
 
-    def run_until_killed(self, after_s: float) -> None:
-        """Only the JVM is killed; its driver has to end by itself."""
+    def run_until_killed(self, planned: int, after_s: float) -> None:
+        """When so many batches were planned, and then some time. Only the JVM is killed; its driver
+        has to end by itself."""
+        goal = self.planned() + planned
         with self.started() as driver:
             assert driver.stdout is not None
             jvm = int(driver.stdout.readline())
+            while self.planned() < goal and driver.poll() is None:
+                time.sleep(0.01)
             time.sleep(after_s)
             with suppress(ProcessLookupError):
                 os.kill(jvm, signal.SIGKILL)
             driver.wait()
+
+    def planned(self) -> int:
+        return len(list((self.folder / "checkpoint" / "offsets").glob("[0-9]*")))
 
     def finish(self) -> None:
         assert self.run() == 0, (self.folder / "driver.log").read_text()[-5000:]
@@ -128,6 +135,6 @@ def test_kills_at_any_moment(shared_broker: OttlaProcess, tmp_path: Path) -> Non
     moments = random.Random(0)
     for _ in range(count(20, 2)):
         copy.produce()
-        copy.run_until_killed(moments.uniform(0, 4))
+        copy.run_until_killed(moments.randrange(4), moments.uniform(0, 1.5))
     copy.finish()
     copy.check()
