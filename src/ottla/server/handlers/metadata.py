@@ -8,7 +8,7 @@ ids, v12 asking by id, v13 an error for the whole.
 from __future__ import annotations
 
 from ottla.controller.topic_names import check_topic_name
-from ottla.controller.topics import NewTopic
+from ottla.controller.topics import PARTITION_COUNT_MAX, NewTopic
 from ottla.coordination.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
@@ -50,11 +50,12 @@ async def handle(
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
         topics = [_topic(services, topic) for topic in image.topics.values()]
     else:
+        may_create = request.allow_auto_topic_creation and _may_create(services, asked)
         topics = []
         turns = Turns()
         for one in asked:
             await turns.step()
-            topics.append(await _asked_topic(services, one, request.allow_auto_topic_creation))
+            topics.append(await _asked_topic(services, one, may_create))
     if request.include_topic_authorized_operations:
         for topic in topics:
             if not topic.error_code:
@@ -74,6 +75,17 @@ async def handle(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _may_create(services: Services, asked: list[MetadataRequestTopic]) -> bool:
+    """None where all together were more than a request may create: a client that goes through a
+    million names is not after so many topics."""
+    config = services.config
+    missing_count = sum(one.name not in services.image.topics for one in asked)
+    return (
+        config.auto_create_topics_enable
+        and missing_count * config.num_partitions <= PARTITION_COUNT_MAX
+    )
 
 
 def _is_by_id(asked: MetadataRequestTopic) -> bool:
@@ -109,7 +121,7 @@ async def _asked_topic(
     if topic is not None:
         return _topic(services, topic)
     try:
-        if not (may_create and services.config.auto_create_topics_enable):
+        if not may_create:
             check_topic_name(asked.name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if is_internal(asked.name):

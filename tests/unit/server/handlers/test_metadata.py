@@ -230,3 +230,16 @@ def test_a_topic_that_is_asked_for_many_times_is_described_once() -> None:
         assert [topic.topic_id for topic in found.topics] == [topic_id]
 
     with_broker(test)
+
+
+def test_a_request_makes_no_topics_where_they_were_more_than_it_may_create() -> None:
+    """As in Kafka. Else a megabyte of names makes more logs than there can be open files."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        request = named("a", "b", "c", may_create=True)
+        for _ in range(2):
+            found = await broker.call(request, MetadataResponse)
+            codes = {topic.name: topic.error_code for topic in found.topics}
+            assert codes == dict.fromkeys("abc", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    with_broker(test, num_partitions="5000")
