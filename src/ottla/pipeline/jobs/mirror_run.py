@@ -15,7 +15,7 @@ from ottla.client.blocking_groups import CommittedOffset, committed_offsets
 from ottla.client.blocking_topics import describe_cluster
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.pipeline.checkpoint import Checkpoint
-from ottla.pipeline.given_options import OptionError
+from ottla.pipeline.given_options import Connection, OptionError
 from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
 from ottla.pipeline.jobs.mirror_offsets import PartitionLog, last_copied
 from ottla.pipeline.jobs.mirror_topics import MirroredTopics
@@ -50,11 +50,11 @@ class MirrorRun:
         for option in ("minPartitions", "maxRecordsPerPartition"):
             if option in settings.source:
                 raise OptionError(option, "mixes up the order of a partition", "remove it")
-        source = self._read.connection.cluster()
+        source = self._opened(self._read.connection)
         source_id = describe_cluster(source).cluster_id
         self._group = ledger_group(source_id, options.name)
         self._write_options = _write_options(options, self._group)
-        target = WriteOptions.parse(self._write_options).connection.cluster()
+        target = self._opened(WriteOptions.parse(self._write_options).connection)
         target_id = describe_cluster(target).cluster_id
         if source_id == target_id:
             raise OptionError("target", "it is the cluster that is read from", "name another")
@@ -62,8 +62,6 @@ class MirrorRun:
         self._topics = MirroredTopics(source, target, options.config_exclude)
         shown_prefix = settings.group_prefix or f"mirror.{options.name}"
         self._groups = MirroredGroups(self._clusters, options.groups, shown_prefix)
-        # Nobody says that a run is over which was stopped or has failed.
-        weakref.finalize(self, _close, source, target)
         self._checkpoint = Checkpoint(str(settings.folder / "checkpoints" / options.name))
         self._lock = threading.Lock()
         self._begun: dict[TopicPartition, int] = {}
@@ -71,6 +69,12 @@ class MirrorRun:
         self._made: dict[str, int] = {}
         """Topics that the target has, with how many partitions."""
         self._next_sync_s = 0.0
+
+    def _opened(self, connection: Connection) -> BlockingCluster:
+        """Closed with this run: nobody says when it is over, if it was stopped or has failed."""
+        cluster = connection.cluster()
+        weakref.finalize(self, cluster.close)
+        return cluster
 
     @property
     def source_id(self) -> str:
@@ -228,11 +232,6 @@ class MirrorRun:
             return {}
         # Not waiting for a transaction: it may be of a run that is no more.
         return committed_offsets(self._clusters.target, self._group, partitions, is_stable=False)
-
-
-def _close(*clusters: BlockingCluster) -> None:
-    for cluster in clusters:
-        cluster.close()
 
 
 _BEGIN_ANEW = (
