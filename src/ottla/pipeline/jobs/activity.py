@@ -65,10 +65,10 @@ def write_top(frame: DataFrame, batch: Batch) -> None:
     is run again finds the table as it left it, so it writes the same ranking."""
     table = batch.lake.table(SUBJECTS_TABLE)
     table.upsert(frame, batch.commit, keys=("day", "kind", "subject"), partition_by=("day",))
-    days = [row.day.isoformat() for row in frame.select("day").distinct().collect()]
+    days = [row.day for row in frame.select("day").distinct().collect()]
     ranking: list[activity_top.Place] = []
     if days:
-        counts = table.delta().to_pyarrow_table(partitions=[("day", "in", days)])
+        counts = table.delta().to_pyarrow_table(filters=[("day", "in", days)])
         ranking.extend(activity_top.places(counts))
     spark = frame.sparkSession
     batch.lake.table(TOP_TABLE).upsert(
