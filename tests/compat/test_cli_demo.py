@@ -1,4 +1,4 @@
-"""`ottla demo`, whole."""
+"""`ottla demo --small`, whole. tests/pipeline has the one with Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def demo(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "ottla", "demo"]
+    command = [sys.executable, "-m", "ottla", "demo", "--small"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -33,7 +33,7 @@ def test_it_ends_by_itself_with_every_event_read_back(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ottla", "demo", "--seconds", "3"],
+        [sys.executable, "-m", "ottla", "demo", "--small", "--seconds", "3"],
         capture_output=True,
         text=True,
         env=environment,

@@ -1,4 +1,5 @@
-"""`ottla demo`: a broker with a live stream of events flowing in and being read back."""
+"""`ottla demo`: a broker, a live stream of events, and what Spark makes of them; without Spark, the
+events as they are read back."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from confluent_kafka import KafkaException
@@ -17,8 +19,9 @@ from ottla.cli.child_broker import ChildBroker
 from ottla.cli.client import Cluster, explain
 from ottla.cli.demo_stream import DemoStream
 from ottla.cli.demo_view import Rates, plain_line, table
-from ottla.cli.errors import ExitCode, Failure
+from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.latency import milliseconds_text
+from ottla.cli.pipeline_options import need_extra
 from ottla.cli.tables import size_text
 
 _TOPIC = "page-views"
@@ -34,25 +37,52 @@ _REFRESHES_A_SECOND = 8
     show_default=True,
     help="Events a second.",
 )
-def command(seconds: float | None, rate: int) -> int:
-    """Start a broker on a free port, write page views to it and read them back, live.
+@click.option("--small", is_flag=True, help="Without Spark: events are only read back.")
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Where the page of plots goes. [default: a new file for temporary ones]",
+)
+def command(seconds: float | None, rate: int, small: bool, page: Path | None) -> int:
+    """Start a broker on a free port, write a site's activity to it, and show what the activity
+    pipeline on Spark makes of it, live.
 
-    Ctrl-C ends it; the broker and its data go too.
+    At the end there is a page of plots. Ctrl-C ends it; the broker and its data go too.
     """
+    missing = None if small else _missing()
     with _terminated_as_interrupted(), ChildBroker() as broker:
-        cluster = Cluster(broker.bootstrap, {})
         try:
-            stream = DemoStream(cluster, _TOPIC, rate, random.Random())
+            if small or missing is not None:
+                return _run_small(broker, seconds, rate, missing)
+            from ottla.cli.demo_pipeline import run
+
+            return run(broker, seconds, rate, page)
         except KafkaException as error:
-            raise Failure(explain(error, cluster)) from error
-        stream.start()
-        try:
-            _show(broker, stream, seconds)
-        except KeyboardInterrupt:
-            pass  # the way to end it
-        finally:
-            stream.stop()
-        return _verdict(stream)
+            raise Failure(explain(error, Cluster(broker.bootstrap, {}))) from error
+
+
+def _missing() -> str | None:
+    """What the pipeline needs and is not here."""
+    try:
+        need_extra()
+    except Failure as failure:
+        return str(failure)
+    return None
+
+
+def _run_small(broker: ChildBroker, seconds: float | None, rate: int, hint: str | None) -> int:
+    stream = DemoStream(Cluster(broker.bootstrap, {}), _TOPIC, rate, random.Random())
+    stream.start()
+    try:
+        _show(broker, stream, seconds)
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        stream.stop()
+    exit_code = _verdict(stream)
+    if hint is not None:
+        warn(f"there is more to see with the pipeline, but {hint}")
+    return exit_code
 
 
 @contextmanager

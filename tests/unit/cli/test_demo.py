@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo import _terminated_as_interrupted, _verdict
+from ottla.cli import demo
+from ottla.cli.demo import _missing, _terminated_as_interrupted, _verdict
 from ottla.cli.demo_stream import Counts
 from ottla.cli.errors import Failure
 
@@ -46,3 +47,13 @@ def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
         signal.raise_signal(number)
 
     assert signal.getsignal(number) == before
+
+
+def test_without_the_extra_it_is_the_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def need_extra() -> None:
+        raise Failure("pipelines need Spark: pip install 'ottla[pipeline]'")
+
+    assert _missing() is None
+    monkeypatch.setattr(demo, "need_extra", need_extra)
+
+    assert _missing() == "pipelines need Spark: pip install 'ottla[pipeline]'"

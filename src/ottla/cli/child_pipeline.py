@@ -1,0 +1,102 @@
+"""A pipeline as a child process: `ottla pipeline run`, with a folder that goes with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+_REMOVE_TIMEOUT_S = 10.0
+
+
+class ChildPipeline:
+    """Runs from `with` to its end; then it is killed, with its JVM, and what it has written is
+    removed. It is in a session of its own, so that Ctrl-C reaches its parent only."""
+
+    def __init__(self, job: str, bootstrap: str, settings: dict[str, str]) -> None:
+        self._folder = tempfile.mkdtemp(prefix="ottla-demo-pipeline-")
+        self._command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run", job, "--json"]
+        self._command += ["--bootstrap", bootstrap]
+        self._command += ["--folder", self._path("job"), "--lake", self._path("lake")]
+        for key, value in {**settings, "spark.local.dir": self._path("spark")}.items():
+            self._command += ["--set", f"{key}={value}"]
+        self._process: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread(target=self._read, name="demo-progress", daemon=True)
+        self.last: dict[str, dict[str, Any]] = {}
+        """The last batch of each query, as `pipeline run --json` has it."""
+        self.rows: dict[str, int] = {}
+        """That each query has read."""
+
+    def __enter__(self) -> ChildPipeline:
+        with open(self._log_path, "wb") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                # Spark and its Java leave files there when they are killed.
+                env={**os.environ, "TMPDIR": self._folder, "JAVA_TOOL_OPTIONS": self._java_options},
+            )
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        process = self._process
+        assert process is not None, "it was started"
+        # All of its session: its Python may be gone, and its Java not.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        self._reader.join()
+        assert process.stdout is not None, "a pipe was asked for"
+        process.stdout.close()
+        # Java may write for a moment until it is gone.
+        deadline_s = time.monotonic() + _REMOVE_TIMEOUT_S
+        while os.path.exists(self._folder) and time.monotonic() < deadline_s:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            time.sleep(0.02)
+
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    def log_text(self) -> str:
+        with open(self._log_path, errors="replace") as log:
+            return log.read()
+
+    def _read(self) -> None:
+        assert self._process is not None, "it was started"
+        assert self._process.stdout is not None, "a pipe was asked for"
+        for line in self._process.stdout:
+            batch = json.loads(line)
+            name = batch["query"]
+            self.rows[name] = self.rows.get(name, 0) + batch["rows"]
+            self.last[name] = batch
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    @property
+    def _log_path(self) -> str:
+        return self._path("pipeline.log")
+
+    @property
+    def _java_options(self) -> str:
+        return f"-Djava.io.tmpdir={self._folder} -XX:-UsePerfData"

@@ -1,0 +1,67 @@
+"""A pipeline as a child process, with a program in its place that says what a pipeline would."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ottla.cli.child_pipeline import ChildPipeline
+
+LINES = """#!/bin/sh
+echo "$@" > "$TMPDIR/../arguments"
+echo '{"query": "top", "rows": 3, "lag": 1}'
+echo '{"query": "top", "rows": 4, "lag": 0}'
+echo '{"query": "events", "rows": 5, "lag": null}'
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def use_program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    program = folder / "program"
+    program.write_text(text)
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def test_it_tells_how_far_queries_are(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A grandchild stands for the JVM.
+    use_program(temporary_folder, monkeypatch, f"{LINES}sleep 600 & echo $! > $TMPDIR/../pid; wait")
+
+    with ChildPipeline("activity", "here:1", {"trigger_s": "2"}) as pipeline:
+        while "events" not in pipeline.last or not (temporary_folder / "pid").exists():
+            time.sleep(0.01)
+        assert pipeline.exit_code() is None
+        grandchild = psutil.Process(int((temporary_folder / "pid").read_text()))
+
+    assert pipeline.rows == {"top": 7, "events": 5}
+    assert pipeline.last["top"]["lag"] == 0
+    arguments = (temporary_folder / "arguments").read_text()
+    assert "-m ottla pipeline run activity --json --bootstrap here:1 --folder" in arguments
+    assert "--set trigger_s=2" in arguments
+    # Nobody may be there to take note of its end: then it is a zombie.
+    assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
+    assert sorted(os.listdir(temporary_folder)) == ["arguments", "pid", "program"]
+
+
+def test_one_that_fails_says_why(temporary_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_program(temporary_folder, monkeypatch, "#!/bin/sh\necho 'ottla: no Java' >&2\nexit 1\n")
+
+    with ChildPipeline("activity", "here:1", {}) as pipeline:
+        while pipeline.exit_code() is None:
+            time.sleep(0.01)
+        assert (pipeline.exit_code(), pipeline.log_text()) == (1, "ottla: no Java\n")
+
+    assert os.listdir(temporary_folder) == ["program"]

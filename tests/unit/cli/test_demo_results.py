@@ -1,0 +1,104 @@
+"""What the demo knows of the results, record by record."""
+
+from __future__ import annotations
+
+import json
+import queue
+import time
+from collections import Counter
+from typing import Any
+
+from ottla.cli.demo_results import SESSIONS, TOP, TOPICS, TRAFFIC, Results, ResultsReader, Traffic
+
+DAY = "2026-01-01T00:00:00.000Z"
+MINUTE = "2026-01-01T08:00:00.000Z"
+NEXT_MINUTE = "2026-01-01T08:01:00.000Z"
+
+
+def traffic(window: str, start: str, views: int, visitors: int) -> dict[str, Any]:
+    return {"window": window, "start": start, "page_views": views, "visitors": visitors}
+
+
+def session(start: str, end: str, actions: int) -> dict[str, Any]:
+    return {"user": "ada", "start": start, "end": end, "actions": actions, "page_views": 1}
+
+
+def test_the_last_record_of_a_window_counts() -> None:
+    results = Results()
+    for one in (
+        traffic("minute", NEXT_MINUTE, 5, 4),
+        traffic("minute", MINUTE, 2, 1),
+        traffic("minute", MINUTE, 3, 2),
+        traffic("day", "2025-12-31T00:00:00.000Z", 9, 9),
+        traffic("day", DAY, 8, 5),
+    ):
+        results.take(TRAFFIC, one)
+
+    assert results.in_order() == [(MINUTE, Traffic(3, 2)), (NEXT_MINUTE, Traffic(5, 4))]
+    assert results.newest_day() == Traffic(8, 5)
+
+
+def test_sessions_add_up() -> None:
+    results = Results()
+    results.take(SESSIONS, session(MINUTE, MINUTE, 1))
+    results.take(SESSIONS, session(MINUTE, "2026-01-01T08:02:59.500Z", 7))
+
+    assert (results.sessions, results.session_actions, results.session_s) == (2, 8, 179.5)
+    assert results.session_minutes == Counter({0: 1, 2: 1})
+
+
+def test_the_ranking_is_that_of_the_newest_day() -> None:
+    results = Results()
+    assert results.ranking("page") == []
+    for day, count in (("2026-01-02", 4), ("2026-01-01", 9)):
+        top = [{"subject": "/a", "count": count}]
+        results.take(TOP, {"day": day, "kind": "page", "top": top})
+
+    assert results.ranking("page") == [("/a", 4)]
+    assert results.ranking("search") == []
+
+
+class FakeMessage:
+    def __init__(self, topic: str, value: bytes | None, error: str | None = None) -> None:
+        self.topic = lambda: topic
+        self.value = lambda: value
+        self.error = lambda: error
+
+
+class FakeConsumer:
+    def __init__(self, messages: list[FakeMessage]) -> None:
+        self._messages: queue.Queue[FakeMessage] = queue.Queue()
+        for message in messages:
+            self._messages.put(message)
+        self.assigned: list[str] = []
+        self.is_closed = False
+
+    def assign(self, positions: list[Any]) -> None:
+        self.assigned = [position.topic for position in positions]
+
+    def consume(self, _count: int, timeout: float) -> list[FakeMessage]:
+        try:
+            return [self._messages.get(timeout=timeout)]
+        except queue.Empty:
+            return []
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_it_reads_until_it_is_stopped() -> None:
+    consumer = FakeConsumer(
+        [
+            FakeMessage(TRAFFIC, None, error="gone for a moment"),
+            FakeMessage(TRAFFIC, json.dumps(traffic("minute", MINUTE, 2, 1)).encode()),
+        ]
+    )
+    cluster: Any = type("FakeCluster", (), {"consumer": lambda self, settings: consumer})()
+    reader = ResultsReader(cluster)
+    reader.start()
+    while not reader.results.minutes:
+        time.sleep(0.01)
+    reader.stop()
+
+    assert consumer.assigned == list(TOPICS)
+    assert consumer.is_closed
