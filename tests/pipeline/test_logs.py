@@ -135,7 +135,7 @@ def test_generated_lines_come_out_as_their_truth_says(
     run_once(spark, JOB, settings)
     assert rates_of(table_rows(settings, logs.RATES_TABLE)) == answers.minutes
     said = topic_values(spark, settings, logs.RATES_TOPIC)
-    assert all(key == value["service"] for key, value in said)
+    assert all(key == f"{value['service']} {value['minute']}" for key, value in said)
     assert rates_of([value for _, value in said]) == answers.minutes
     assert_lines(settings, events)
     dead = table_rows(settings, "dead_letters")

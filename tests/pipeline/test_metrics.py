@@ -241,7 +241,7 @@ def test_generated_records_come_out_as_their_truth_says(
     assert_windows(settings, answers.windows)
     assert_alarms(table_rows(settings, metrics.ALARMS_TABLE), answers.alarms)
     said = topic_values(spark, settings, metrics.ALARMS_TOPIC)
-    assert all(key == value["host"] for key, value in said)
+    assert all(key == f"{v['rule']} {v['host']} {v['window_start']}" for key, v in said)
     assert_alarms([value for _, value in said], answers.alarms)
     assert {alarm.rule for alarm in answers.alarms} == {"cpu-busy", "latency-peak"}
     dead = table_rows(settings, "dead_letters")

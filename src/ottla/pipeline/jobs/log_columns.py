@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +47,9 @@ RECORD = pa.schema(
 )
 """Where it came from. Key and value are there for broken records only: a line is told in full."""
 
+SERVICE_BYTES_MAX = 80
+"""A service is the name of a folder: at most 255 bytes, and some characters need three there."""
+
 UNKNOWN = "unknown"
 """The service of a line that names none, in a record without a key."""
 
@@ -58,25 +62,29 @@ def schema(names: Iterable[str]) -> pa.Schema:
 
 def parsed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     """Columns as in `schema`. The batch has key, value, timestamp and what of RECORD is named."""
-    timestamps_us = batch.column("timestamp").cast(pa.int64()).to_pylist()
-    values = batch.column("value").to_pylist()
-    outcomes = [_outcome(*given) for given in zip(values, timestamps_us, strict=True)]
-    lines = [line for line, _ in outcomes]
-    reasons = pa.array([reason for _, reason in outcomes], REASON.type)
+    outcomes = [
+        _outcome(key, value, timestamp_us)
+        for key, value, timestamp_us in zip(
+            batch.column("key").to_pylist(),
+            batch.column("value").to_pylist(),
+            batch.column("timestamp").cast(pa.int64()).to_pylist(),
+            strict=True,
+        )
+    ]
+    lines = [one.line for one in outcomes]
+    reasons = pa.array([one.reason for one in outcomes], REASON.type)
     arrays = []
     for name in names:
         if name == "time":
-            arrays.append(pa.array(list(map(_time_us, lines, timestamps_us)), _TIME))
+            arrays.append(pa.array([one.time_us for one in outcomes], _TIME))
         elif name == "service":
-            keys = batch.column("key").to_pylist()
-            arrays.append(pa.array(list(map(_service, lines, keys)), pa.string()))
+            arrays.append(pa.array([one.service for one in outcomes], pa.string()))
         elif name == "fields":
             arrays.append(_maps([line and line.fields for line in lines]))
         elif name in LINES.names:
             place = Line._fields.index(name)
-            arrays.append(
-                pa.array([line and line[place] for line in lines], LINES.field(name).type)
-            )
+            values = [line and line[place] for line in lines]
+            arrays.append(pa.array(values, LINES.field(name).type))
         elif name in ("key", "value"):
             column = batch.column(name)
             arrays.append(pc.if_else(pc.is_valid(reasons), column, pa.scalar(None, column.type)))
@@ -85,29 +93,27 @@ def parsed(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*arrays, reasons], schema=schema(names))
 
 
-def _outcome(value: bytes | None, timestamp_us: int | None) -> tuple[Line | None, str | None]:
-    """The line, or the reason why there is none."""
+class _Outcome(NamedTuple):
+    """The line, with what its record adds to it, or the reason why there is none."""
+
+    reason: str | None
+    line: Line | None = None
+    time_us: int | None = None
+    service: str | None = None
+
+
+def _outcome(key: bytes | None, value: bytes | None, timestamp_us: int | None) -> _Outcome:
     try:
         line = parse(value)
     except BrokenLine as error:
-        return None, str(error)
-    if line.time_us is not None:
-        problem = problem_ahead(line.time_us, timestamp_us)
-        if problem is not None:
-            return None, problem
-    return line, None
-
-
-def _time_us(line: Line | None, timestamp_us: int | None) -> int | None:
-    if line is None or line.time_us is not None:
-        return line and line.time_us
-    return timestamp_us
-
-
-def _service(line: Line | None, key: bytes | None) -> str | None:
-    if line is None:
-        return None
-    return line.service or (key or b"").decode(errors="replace") or UNKNOWN
+        return _Outcome(str(error))
+    time_us = timestamp_us if line.time_us is None else line.time_us
+    if time_us is not None and (problem := problem_ahead(time_us, timestamp_us)) is not None:
+        return _Outcome(problem)
+    service = line.service or (key or b"").decode(errors="replace") or UNKNOWN
+    if len(service.encode()) > SERVICE_BYTES_MAX:
+        return _Outcome(f"the name of its service has more than {SERVICE_BYTES_MAX} bytes")
+    return _Outcome(None, line, time_us, service)
 
 
 def _maps(found: Sequence[dict[str, str] | None]) -> pa.MapArray:

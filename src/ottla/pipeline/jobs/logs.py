@@ -15,6 +15,7 @@ from ottla.pipeline import dead_letters
 from ottla.pipeline.jobs import log_columns
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
 from ottla.pipeline.jobs.log_lines import ERROR
+from ottla.pipeline.jobs.times import SPARK_ISO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +67,15 @@ def error_rates(parsed: DataFrame, watermark: str) -> DataFrame:
     )
 
 
+def rate_records(rates: DataFrame) -> DataFrame:
+    """The key names the row: what a replay writes again is known by it."""
+    rates = rates.drop("day")
+    return rates.select(
+        F.concat_ws(" ", "service", F.date_format("minute", SPARK_ISO)).alias("key"),
+        F.to_json(F.struct("*")).alias("value"),
+    )
+
+
 def write_lines(frame: DataFrame, batch: Batch) -> None:
     whole, broken = dead_letters.split(frame)
     batch.lake.table(LINES_TABLE).append(
@@ -76,7 +86,7 @@ def write_lines(frame: DataFrame, batch: Batch) -> None:
 
 def write_rates(frame: DataFrame, batch: Batch) -> None:
     batch.lake.table(RATES_TABLE).append(frame, batch.commit, partition_by=("day",))
-    batch.to_topic(frame.drop("day"), RATES_TOPIC, key="service")
+    batch.to_topic(rate_records(frame), RATES_TOPIC, key="key", value="value")
 
 
 def queries(settings: Settings) -> list[Query]:

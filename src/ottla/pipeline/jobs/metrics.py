@@ -19,6 +19,7 @@ from ottla.pipeline.jobs import metric_samples
 from ottla.pipeline.jobs.alarms import RULES, WINDOWS_S, Rule, read_rules
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
 from ottla.pipeline.jobs.metric_samples import SAMPLES
+from ottla.pipeline.jobs.times import SPARK_ISO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,12 +147,21 @@ def like_of(pattern: str) -> str:
     return escaped.replace("*", "%").replace("?", "_")
 
 
+def alarm_records(alarms: DataFrame) -> DataFrame:
+    """The key names the alarm: what a replay writes again is known by it."""
+    alarms = alarms.drop("day")
+    return alarms.select(
+        F.concat_ws(" ", "rule", "host", F.date_format("window_start", SPARK_ISO)).alias("key"),
+        F.to_json(F.struct("*")).alias("value"),
+    )
+
+
 def write_windows(frame: DataFrame, batch: Batch, rules: Sequence[Rule]) -> None:
     lake, commit = batch.lake, batch.commit
     found = alarms(frame, rules)
     lake.table(WINDOWS_TABLE).append(frame, commit, partition_by=("window_length", "day"))
     lake.table(ALARMS_TABLE).append(found, commit, partition_by=("day",))
-    batch.to_topic(found.drop("day"), ALARMS_TOPIC, key="host")
+    batch.to_topic(alarm_records(found), ALARMS_TOPIC, key="key", value="value")
 
 
 def write_broken(frame: DataFrame, batch: Batch) -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+SPARK_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
+"""As Spark writes times into JSON, where its session's zone is UTC."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
+_MIN_US = -62_135_596_800_000_000
+_MAX_US = 253_402_300_799_999_999
 
 
 def time_us_of(text: str) -> int:
@@ -22,7 +27,11 @@ def time_us_of(text: str) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"no zone in the time: {text[:64]}")
     since = moment - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    time_us = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    # A zone can move the first and the last day of the calendar out of it.
+    if not _MIN_US <= time_us <= _MAX_US:
+        raise ValueError(f"no time: {text}")
+    return time_us
 
 
 def problem_ahead(time_us: int, timestamp_us: int | None) -> str | None:

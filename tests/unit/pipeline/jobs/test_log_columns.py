@@ -98,6 +98,16 @@ def test_the_service_is_that_of_the_line_or_else_the_key() -> None:
     assert found.column("service").to_pylist() == ["a", "k", "unknown", "unknown", "\ufffd"]
 
 
+def test_a_service_whose_name_no_folder_can_have_is_broken() -> None:
+    line = "time=2026-01-01T00:00:00Z service="
+    values = [f"{line}{'é' * 40}".encode(), f"{line}{'é' * 40}a".encode()]
+    found = parsed(batch_of(*((None, value) for value in values)), ("service",))
+    assert found.to_pylist() == [
+        {"service": "é" * 40, "reason": None},
+        {"service": None, "reason": "the name of its service has more than 80 bytes"},
+    ]
+
+
 def test_the_time_is_that_of_the_line_or_else_of_the_record() -> None:
     values = b"<0>1 - - - - - -", b"<0>1 1970-01-01T00:00:00Z - - - - -"
     found = parsed(batch_of(*((None, value) for value in values)), ("time",))
