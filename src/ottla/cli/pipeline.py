@@ -66,7 +66,7 @@ def list_command(as_json: bool) -> None:
 def describe(given: Given, name: str, as_json: bool) -> None:
     """Say what a pipeline reads and writes, and what can be set.
 
-    With the flags of a run it says what that run would do.
+    `ottla pipeline list` has the names. With the flags of a run it says what that run would do.
     """
     job = known_job(name)
     settings = given.settings(job)
@@ -142,7 +142,7 @@ def _print_description(job: Job, settings: Settings, described: dict[str, Any]) 
 
 
 @command.command("status", short_help="Show how pipelines are doing, or did.")
-@click.argument("name", required=False, type=click.Choice(list(summaries())))
+@click.argument("name", metavar="[NAME]", required=False, type=click.Choice(list(summaries())))
 @click.option(
     "--folder",
     metavar="DIR",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
 
-job_argument = click.argument("name", type=click.Choice(list(summaries())))
+job_argument = click.argument("name", metavar="NAME", type=click.Choice(list(summaries())))
 
 
 def need_extra() -> None:

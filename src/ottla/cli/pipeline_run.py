@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.25
 
 
-@click.command("run")
+@click.command("run", short_help="Run a pipeline until Ctrl-C, or once.")
 @job_argument
 @click.option("--once", is_flag=True, help="Read all that is there now, and end.")
 @click.option(
@@ -40,7 +40,7 @@ _POLL_S = 0.25
 @settings_options
 @json_option
 def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool) -> int:
-    """Run a pipeline until Ctrl-C.
+    """Run a pipeline until Ctrl-C. `ottla pipeline list` has the names.
 
     \b
     ottla pipeline run activity
@@ -107,6 +107,7 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
             click.echo(f"  replaced in {settings.lake}: {', '.join(tables) or '-'}", err=True)
             click.echo(f"  written to again: {', '.join(topics) or '-'}", err=True)
             click.confirm("replay?", abort=True, err=True)
+        _check_broker(settings)
         begin_replay(settings.folder, Replay(from_ms))
         return _run(job, settings, is_once=True, as_json=as_json)
 
@@ -118,6 +119,12 @@ def _queries(job: Job, settings: Settings) -> list[Any]:
         raise Failure(
             f"{error} (see `ottla pipeline describe {job.name}`)", ExitCode.USAGE
         ) from error
+
+
+def _check_broker(settings: Settings) -> None:
+    from ottla.cli.client import Cluster
+
+    Cluster(settings.bootstrap, {}).check_reachable()
 
 
 @contextmanager
@@ -132,8 +139,11 @@ def _locked(lock: Any) -> Iterator[None]:
 
 
 def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
-    _queries(job, settings)  # before Spark is started, which takes some seconds
     from ottla.pipeline.runner import JobFailed, JobRun
+
+    # Before Spark is started, which takes some seconds.
+    _queries(job, settings)
+    _check_broker(settings)
 
     # What a query raises is said once, at the end.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)

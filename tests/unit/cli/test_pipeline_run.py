@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.client import Cluster
 from ottla.cli.errors import ExitCode
 from ottla.cli.main import main
 from ottla.pipeline import runner, session
@@ -108,6 +109,7 @@ class FakeRun:
 def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     spark = FakeSpark()
     monkeypatch.setattr(session, "new_session", lambda *args, **kwargs: spark)
+    monkeypatch.setattr(Cluster, "check_reachable", lambda cluster: None)
     monkeypatch.setattr(runner, "JobRun", FakeRun)
     monkeypatch.setattr(FakeRun, "ending", staticmethod(lambda: False), raising=False)
     return spark
@@ -180,8 +182,17 @@ def test_a_replay_has_new_checkpoints(
     assert not (tmp_path / "checkpoints" / "lines").exists()
 
 
+def test_no_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["--folder", str(tmp_path), "--bootstrap", "127.0.0.1:1"]
+    text = said(capsys, ExitCode.FAILED, "run", "logs", *args)
+    assert text.startswith("ottla: no broker answers at 127.0.0.1:1 (connection refused)")
+
+
 def test_spark_that_does_not_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    spark: FakeSpark,
 ) -> None:
     def new_session(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("no such master")
