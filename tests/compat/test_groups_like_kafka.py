@@ -287,7 +287,9 @@ def test_fetch_of_several_groups(both: Both, topic: str, version: int) -> None:
         wait_for_coordinator(subject.ask, group + "-2")
         commit(subject, group, offsets={topic: {0: 1}})
         commit(subject, group + "-2", offsets={topic: {0: 2}})
-        groups = [group, group + "-2", group + "-missing", group]
+        # Each once: of one that is named twice Kafka answers twice, and Ottla once, so that a short
+        # question cannot have an endless answer.
+        groups = [group, group + "-2", group + "-missing"]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in groups]
         )
@@ -509,7 +511,8 @@ def test_describe(both: Both, topic: str, version: int) -> None:
                 subject, group, version=version, include_authorized_operations=version >= 3
             )
             seen.append(anonymous(found, member))
-        seen.append(describe(subject, group, group, version=version))
+        # Each once, as above.
+        seen.append(describe(subject, group, version=version))
         seen.append(describe(subject, version=version))
         if version >= 3:
             seen.append(
