@@ -42,6 +42,9 @@ _UPKEEP_S = 1.0
 _TRANSACTION_MS = 300_000
 """A batch has to be written in that time. Long, since one that is too late is lost work; when a
 driver dies, the next one aborts what it left open, without waiting."""
+_START_ATTEMPTS = 5
+_SLOW_PYTHON = "Python worker failed to connect back"
+_BEFORE_A_BATCH = ("Initializing", "Getting offsets")
 _OF_THE_BROKER = -1
 """Partitions of a topic that is made: as many as the broker gives one."""
 
@@ -119,7 +122,7 @@ class JobRun:
             self._upkeep(is_last=False)
             for one in self._queries:
                 self._tell_lag(one)
-                one.handle = self._start(one)
+                one.handle = start_patiently(functools.partial(self._start, one))
                 one.progress.state = "running"
                 self._written(one)
         except Exception as error:
@@ -297,6 +300,25 @@ class JobRun:
             self._written(failed)
         details = "".join(traceback.format_exception(error))
         raise JobFailed(failed.query.name if failed else None, cause, details) from error
+
+
+def start_patiently(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Waits until the query has planned a batch, or has ended. Spark gives the Python process of a
+    source ten seconds to come up, which cannot be set: several at once on few cores take longer,
+    and one alone may on a busy machine, so then it is started again."""
+    for attempt in range(1, _START_ATTEMPTS + 1):
+        try:
+            handle = start()
+        except Exception as error:
+            if _SLOW_PYTHON not in str(error) or attempt == _START_ATTEMPTS:
+                raise
+            continue
+        while handle.isActive and handle.status["message"].startswith(_BEFORE_A_BATCH):
+            time.sleep(0.02)
+        failure = None if handle.isActive else handle.exception()
+        if failure is None or _SLOW_PYTHON not in str(failure):
+            break
+    return handle
 
 
 def source_options(

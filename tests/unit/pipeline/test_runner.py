@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ottla.pipeline.jobs.job import Query, Settings
 from ottla.pipeline.replay import Replay
-from ottla.pipeline.runner import source_options
+from ottla.pipeline.runner import source_options, start_patiently
 
 QUERY = Query(
     name="loud",
@@ -59,3 +62,64 @@ def test_a_query_may_know_better() -> None:
     found = source_options("tiny", query, replace(SETTINGS, starting="7"), None)
     assert found["startingOffsets"] == '{"a":{"0":5}}'
     assert "startingTimestamp" not in found
+
+
+SLOW = RuntimeError("[STREAM_FAILED] ... Python worker failed to connect back.")
+
+
+@dataclass
+class Handle:
+    """Of a query that initialises its sources, and then runs or has failed."""
+
+    error: Exception | None = None
+    messages: list[str] = field(
+        default_factory=lambda: ["Initializing sources", "Getting offsets from", "Processing"]
+    )
+
+    @property
+    def isActive(self) -> bool:
+        return self.error is None or len(self.messages) > 1
+
+    @property
+    def status(self) -> dict[str, str]:
+        return {"message": self.messages.pop(0)}
+
+    def exception(self) -> Exception | None:
+        return self.error
+
+
+def started(*found: Handle | Exception) -> Any:
+    left = list(found)
+
+    def start() -> Any:
+        one = left.pop(0)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    return start_patiently(start)
+
+
+def test_a_query_that_runs() -> None:
+    handle = Handle()
+    assert started(handle) is handle
+    assert handle.messages == []
+
+
+def test_one_whose_python_was_slow_is_started_again() -> None:
+    handle = Handle()
+    assert started(Handle(SLOW), SLOW, handle) is handle
+
+
+def test_one_that_fails_is_not() -> None:
+    failed = Handle(ValueError("something else"))
+    assert started(failed) is failed
+    with pytest.raises(ValueError, match="something else"):
+        started(ValueError("something else"))
+
+
+def test_not_for_ever() -> None:
+    last = Handle(SLOW)
+    assert started(*[Handle(SLOW) for _ in range(4)], last) is last
+    with pytest.raises(RuntimeError, match="failed to connect back"):
+        started(*[SLOW] * 5)
