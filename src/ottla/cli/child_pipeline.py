@@ -77,9 +77,12 @@ class ChildPipeline:
         """None while it runs."""
         return None if self._process is None else self._process.poll()
 
-    def log_text(self) -> str:
+    def reason(self) -> str:
+        """Why it ended: what it said itself, if it did, among all that Java and Spark say."""
         with open(self._log_path, errors="replace") as log:
-            return log.read()
+            lines = log.read().strip().splitlines() or ["it said nothing"]
+        said = [line for line in lines if line.startswith("ottla: ")]
+        return (said or lines)[-1].removeprefix("ottla: ")
 
     def _read(self) -> None:
         assert self._process is not None, "it was started"

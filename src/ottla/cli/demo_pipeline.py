@@ -142,7 +142,7 @@ class _Demo:
         if self._broker.exit_code() is not None:
             raise Failure(f"the broker ended: {self._broker.log_text().strip()[-500:]}")
         if self._pipeline.exit_code() is not None:
-            raise Failure(f"the pipeline ended: {self._pipeline.log_text().strip()[-500:]}")
+            raise Failure(f"the pipeline ended: {self._pipeline.reason()}")
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._started_s

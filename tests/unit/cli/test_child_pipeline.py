@@ -56,12 +56,22 @@ def test_it_tells_how_far_queries_are(
     assert sorted(os.listdir(temporary_folder)) == ["arguments", "pid", "program"]
 
 
-def test_one_that_fails_says_why(temporary_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_program(temporary_folder, monkeypatch, "#!/bin/sh\necho 'ottla: no Java' >&2\nexit 1\n")
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("WARNING: Java\nottla: Spark starts\nottla: no topic\n  at Java", "no topic"),
+        ("WARNING: Java\nkilled", "killed"),
+        ("", "it said nothing"),
+    ],
+)
+def test_one_that_fails_says_why(
+    temporary_folder: Path, monkeypatch: pytest.MonkeyPatch, said: str, reason: str
+) -> None:
+    use_program(temporary_folder, monkeypatch, f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
 
     with ChildPipeline("activity", "here:1", {}) as pipeline:
         while pipeline.exit_code() is None:
             time.sleep(0.01)
-        assert (pipeline.exit_code(), pipeline.log_text()) == (1, "ottla: no Java\n")
+        assert (pipeline.exit_code(), pipeline.reason()) == (1, reason)
 
     assert os.listdir(temporary_folder) == ["program"]

@@ -25,7 +25,7 @@ def demo_of(
         bootstrap="here:1", exit_code=lambda: broker_exit, log_text=lambda: "disk full\n"
     )
     pipeline: Any = SimpleNamespace(
-        rows=rows, last={}, exit_code=lambda: pipeline_exit, log_text=lambda: "no Java\n"
+        rows=rows, last={}, exit_code=lambda: pipeline_exit, reason=lambda: "no Java"
     )
     feed: Any = SimpleNamespace(tally=SimpleNamespace(delivered=5))
     reader: Any = SimpleNamespace(results=results)

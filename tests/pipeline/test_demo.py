@@ -1,0 +1,79 @@
+"""`ottla demo` with Spark, whole."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+COMMAND = [sys.executable, "-m", "ottla", "demo"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "tmp").mkdir()
+    return {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+
+
+@pytest.fixture
+def demo(tmp_path: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [*COMMAND, "--page", str(tmp_path / "page.html")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_results_come_and_ctrl_c_leaves_the_page_only(
+    tmp_path: Path, demo: subprocess.Popen[str]
+) -> None:
+    assert demo.stdout is not None
+    line = ""
+    while "page views of" not in line:
+        line = demo.stdout.readline()
+        assert line, f"it ended: {demo.stderr.read() if demo.stderr else ''}"
+    started = psutil.Process(demo.pid).children(recursive=True)
+    demo.send_signal(signal.SIGINT)
+    out, err = demo.communicate(timeout=60)
+
+    assert (demo.returncode, err) == (0, "")
+    path = tmp_path / "page.html"
+    assert out.splitlines()[-1] == f"plots: {path}"
+    text = path.read_text()
+    assert "page views</title>" in text
+    assert "/page/1" in text
+    # The broker, the pipeline and its Java.
+    assert len(started) >= 3
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+    assert os.listdir(tmp_path / "tmp") == []
+
+
+def test_it_ends_by_itself_before_there_are_results(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--seconds", "3"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    written, plots = done.stdout.splitlines()[-2:]
+    assert "records written" in written
+    (page,) = (tmp_path / "tmp").iterdir()
+    assert plots == f"plots: {page}"
+    assert page.read_text().count("<figure") == 5
