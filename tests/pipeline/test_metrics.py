@@ -105,9 +105,10 @@ def test_windows_and_alarms_worked_out_by_hand(spark: SparkSession) -> None:
         Rule("other metric", "latency_ms", "max", "10s", -9.0),
     ]
     raised = alarms(found, rules)
+    rows = raised.collect()
     assert sorted(
         (r.rule, r.host, r.window_length, at_ms(r.window_start) - HOUR_MS, r.aggregate, r.value)
-        for r in raised.collect()
+        for r in rows
     ) == [
         ("low", "b", "1h", 0, "min", -7.0),
         ("many", "a", "10s", 0, "count", 3.0),
@@ -115,7 +116,7 @@ def test_windows_and_alarms_worked_out_by_hand(spark: SparkSession) -> None:
         ("middle", "a", "1h", 0, "p50", 20.0),
         ("of b", "b", "10s", 0, "p99", -7.0),
     ]
-    assert {(r.rule, r.threshold, r.is_above) for r in raised.collect()} >= {
+    assert {(r.rule, r.threshold, r.is_above) for r in rows} >= {
         ("low", 9.0, False),
         ("mean", 42.4, True),
     }
