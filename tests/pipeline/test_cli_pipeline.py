@@ -28,6 +28,7 @@ class Cli:
 
     def __init__(self, bootstrap: str, folder: Path) -> None:
         self.folder = folder
+        self.said = folder / "stderr"
         path = os.pathsep.join([str(_SRC), os.environ.get("PYTHONPATH", "")])
         self._env = {**os.environ, "OTTLA_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
         self._of_the_job = ["--folder", str(folder / "job"), "--lake", str(folder / "lake")]
@@ -57,13 +58,17 @@ class Cli:
 
     @contextmanager
     def running(self, *args: str) -> Iterator[subprocess.Popen[str]]:
-        with subprocess.Popen(
-            [sys.executable, "-m", "ottla", *args],
-            env=self._env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        """What it says goes to a file: nobody reads it while it runs."""
+        with (
+            self.said.open("w") as said,
+            subprocess.Popen(
+                [sys.executable, "-m", "ottla", *args],
+                env=self._env,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+            ) as process,
+        ):
             try:
                 yield process
             finally:
@@ -79,13 +84,13 @@ def cli(shared_broker: OttlaProcess, tmp_path: Path) -> Cli:
     return Cli(shared_broker.bootstrap, tmp_path)
 
 
-def until_all_is_read(process: subprocess.Popen[str]) -> None:
+def until_all_is_read(cli: Cli, process: subprocess.Popen[str]) -> None:
     """The first batches of both queries."""
     assert process.stdout is not None
     rows: dict[str, int] = {}
     while sum(rows.values()) < 2 * RECORDS:
         line = process.stdout.readline()
-        assert line, process.communicate()[1]
+        assert line, cli.said.read_text()
         batch = json.loads(line)
         assert batch["job"] == "logs"
         rows[batch["query"]] = rows.get(batch["query"], 0) + batch["rows"]
@@ -97,16 +102,16 @@ def test_run_status_and_replay(cli: Cli) -> None:
     generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]
     cli.run("generate", "logs", *generate)
     with cli.running(*cli.job_args("run", topic)) as process:
-        until_all_is_read(process)
+        until_all_is_read(cli, process)
         found = cli.status()
         assert {one["state"] for one in found.values()} == {"running"}
         assert {one["process"] for one in found.values()} == {process.pid}
         refused = cli.run(*cli.job_args("run", topic), exit_code=1)
         assert f"process {process.pid} runs this job" in refused.stderr
         process.send_signal(signal.SIGTERM)
-        left, said = process.communicate()
-        assert process.returncode == 0, left + said
-        assert "Traceback" not in said
+        process.communicate()
+        assert process.returncode == 0, cli.said.read_text()
+        assert "Traceback" not in cli.said.read_text()
     found = cli.status()
     assert {name: one["state"] for name, one in found.items()} == {
         "lines": "ended",
