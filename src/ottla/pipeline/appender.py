@@ -21,7 +21,7 @@ from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.encode import BATCH_BYTES, Column, EncodedBatch, Rows, encode_batches
-from ottla.pipeline.transaction import PRODUCE_V1_UP_TO, Transaction
+from ottla.pipeline.transaction import FENCED, PRODUCE_V1_UP_TO, Transaction
 from ottla.pipeline.varints import Ints
 from ottla.records.batch import SEQUENCE_MODULUS
 from ottla.records.compression import Compression
@@ -286,5 +286,7 @@ def _refusal(where: TopicPartition, batch: EncodedBatch, answer: PartitionProduc
         reason += f"; record {one.batch_index}: {one.batch_index_error_message}"
     if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:
         reason = f"one record of {len(batch.content)} bytes is more than max.message.bytes allows"
+    if answer.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
+        reason = FENCED
     code = ErrorCode(answer.error_code).name
     return f"{where} refuses a batch of {len(batch.rows)} records ({code}) {reason}".rstrip()

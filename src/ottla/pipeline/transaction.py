@@ -287,13 +287,13 @@ class Transaction:
             self._check((real or failed)[0], doing)
 
 
-_FENCED = (
+FENCED = (
     "another producer has begun with the same transactional id, and fenced this one; or it took "
     "longer than its time-out (transaction.timeout.ms), and was aborted"
 )
 _MEANINGS = {
-    ErrorCode.PRODUCER_FENCED: _FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH: _FENCED,
+    ErrorCode.PRODUCER_FENCED: FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: FENCED,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: (
         "the coordinator does not know the producer: its transactional id has expired"
     ),
