@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.session import new_session
 from tools.spark_connector import class_path
 
 _UNCOUNTED = 5

@@ -18,8 +18,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.clients.spark_tuples import TuplesSource, send_rows
-from ottla.pipeline.placement import placed
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.session import new_session
+from ottla.pipeline.sink.placement import placed
 from tools.spark_connector import class_path
 
 # What a user finds in guides for large reads and writes; more of either changed nothing.

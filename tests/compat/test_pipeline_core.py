@@ -20,10 +20,10 @@ from ottla.client.blocking_cluster import (
 from ottla.client.blocking_groups import CommittedOffset, commit_offsets, committed_offsets
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
-from ottla.pipeline.appender import Appended, Appender
-from ottla.pipeline.columns import COLUMNS, HEADERS_TYPE
-from ottla.pipeline.fetcher import DataLoss, Fetcher
-from ottla.pipeline.transaction import LedgerEntry, Transaction
+from ottla.pipeline.rows.appender import Appended, Appender
+from ottla.pipeline.rows.columns import COLUMNS, HEADERS_TYPE
+from ottla.pipeline.rows.fetcher import DataLoss, Fetcher
+from ottla.pipeline.sink.transaction import LedgerEntry, Transaction
 from ottla.records.compression import Compression
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -12,8 +12,8 @@ import pytest
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster
 from ottla.kernel.ids import TopicPartition
-from ottla.pipeline.appender import Appended, Appender
-from ottla.pipeline.fetcher import Fetcher
+from ottla.pipeline.rows.appender import Appended, Appender
+from ottla.pipeline.rows.fetcher import Fetcher
 from tests.support.counts import count
 from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject

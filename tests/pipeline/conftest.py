@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.session import new_session
 from tools import spark_connector
+
+# Also of the drivers that tests start. None of them lives for as long as the JVM's second compiler,
+# and a collector on many threads, need to pay off.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,9 @@ from ottla.pipeline.generate.rhythm import MINUTE_MS
 from ottla.pipeline.generate.times import iso_of
 from ottla.pipeline.jobs.activity import JOB
 from ottla.pipeline.jobs.job import Settings
-from ottla.pipeline.lake import Lake
-from ottla.pipeline.runner import JobRun
-from ottla.pipeline.settings import new_settings
+from ottla.pipeline.lake.lake import Lake
+from ottla.pipeline.run.runner import JobRun
+from ottla.pipeline.run.settings import new_settings
 from tests.support.counts import count
 from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject

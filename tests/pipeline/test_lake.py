@@ -15,11 +15,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.pipeline import dead_letters
-from ottla.pipeline.lake import Lake, LakeCommit
-from ottla.pipeline.lake_maintenance import compact, vacuum
-from ottla.pipeline.lake_schema import LakeError
-from ottla.pipeline.lake_table import LakeTable
+from ottla.pipeline.lake import dead_letters
+from ottla.pipeline.lake.lake import Lake, LakeCommit
+from ottla.pipeline.lake.maintenance import compact, vacuum
+from ottla.pipeline.lake.schema import LakeError
+from ottla.pipeline.lake.table import LakeTable
 
 COLUMNS = """
     id int, n bigint, ratio double, is_set boolean, text string, bytes binary, day date,

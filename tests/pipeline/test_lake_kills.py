@@ -17,7 +17,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.pipeline.lake import Lake
+from ottla.pipeline.lake.lake import Lake
 from tests.support.counts import count
 from tests.support.need import need_java
 from tests.support.ottla_process import OttlaProcess

@@ -22,10 +22,10 @@ from ottla.client.blocking_topics import (
     alter_configs,
     describe_configs,
 )
-from ottla.pipeline.given_options import addresses
 from ottla.pipeline.jobs.mirror import JOB, mirrored
 from ottla.pipeline.jobs.mirror_hops import HEADER
-from ottla.pipeline.runner import JobFailed, JobRun
+from ottla.pipeline.run.runner import JobFailed, JobRun
+from ottla.pipeline.source.given_options import addresses
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.mirrors import (
     Found,

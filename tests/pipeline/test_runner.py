@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 
 from ottla.cli.main import main
 from ottla.pipeline.jobs.job import Settings
-from ottla.pipeline.progress import BatchProgress, ProgressFolder
-from ottla.pipeline.replay import Replay, begin_replay
-from ottla.pipeline.runner import JobFailed, JobRun
-from ottla.pipeline.settings import new_settings
+from ottla.pipeline.run.progress import BatchProgress, ProgressFolder
+from ottla.pipeline.run.replay import Replay, begin_replay
+from ottla.pipeline.run.runner import JobFailed, JobRun
+from ottla.pipeline.run.settings import new_settings
 from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject
 from tests.support.tiny_job import JOB

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.kernel.ids import TopicPartition
-from ottla.pipeline.checkpoint import Checkpoint
-from ottla.pipeline.ledger import LedgerError
-from ottla.pipeline.placement import placed
-from ottla.pipeline.sink import write_batch
-from ottla.pipeline.write_schema import ColumnError
+from ottla.pipeline.sink.checkpoint import Checkpoint
+from ottla.pipeline.sink.ledger import LedgerError
+from ottla.pipeline.sink.placement import placed
+from ottla.pipeline.sink.sink import write_batch
+from ottla.pipeline.sink.write_schema import ColumnError
 from tests.support.read_back import read_back
 from tests.support.side_by_side import Subject
 

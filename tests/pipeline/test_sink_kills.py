@@ -9,7 +9,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.pipeline.checkpoint import Checkpoint
+from ottla.pipeline.sink.checkpoint import Checkpoint
 from tests.support.counts import IS_FULL
 from tests.support.crashing_driver import run_driver
 from tests.support.need import need_java
@@ -22,13 +22,13 @@ KEYS, ROWS = 30, 900
 
 CRASHES = (
     # The transaction has ended, and Spark does not know: it runs the batch again.
-    "after ottla.pipeline.transaction:Transaction.commit",
+    "after ottla.pipeline.sink.transaction:Transaction.commit",
     # All is written, and the offsets are, but the transaction has not ended.
-    "before ottla.pipeline.transaction:Transaction.commit",
+    "before ottla.pipeline.sink.transaction:Transaction.commit",
     # A task has written, and the driver has not heard of it.
-    "after ottla.pipeline.row_writer:write_rows",
+    "after ottla.pipeline.sink.row_writer:write_rows",
     # The batch is planned in the checkpoint, and not begun.
-    "before ottla.pipeline.source:StreamReader.partitions",
+    "before ottla.pipeline.source.source:StreamReader.partitions",
 )
 # Starting Spark again and again is what takes the time: quick runs have each crash, and each broker
 # and way, but not all of them together.

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline.generate.event import Event
 from ottla.pipeline.jobs.job import Job, Settings
-from ottla.pipeline.runner import JobRun
-from ottla.pipeline.settings import new_settings
+from ottla.pipeline.run.runner import JobRun
+from ottla.pipeline.run.settings import new_settings
 
 
 def settings_of(job: Job, bootstrap: str, folder: Path, topic: str, **given: Any) -> Settings:

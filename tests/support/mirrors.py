@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.mirror import JOB
 from ottla.pipeline.jobs.mirror_hops import HEADER
-from ottla.pipeline.runner import JobRun
-from ottla.pipeline.settings import new_settings
+from ottla.pipeline.run.runner import JobRun
+from ottla.pipeline.run.settings import new_settings
 
 Headers = list[tuple[str, bytes | None]]
 

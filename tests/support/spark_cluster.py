@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyspark
 
-from ottla.pipeline.java import find_java
+from ottla.pipeline.run.java import find_java
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")

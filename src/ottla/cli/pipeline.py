@@ -23,7 +23,7 @@ from ottla.pipeline.jobs.registry import summaries
 
 if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import Job, Settings
-    from ottla.pipeline.lake_table import LakeTable
+    from ottla.pipeline.lake.table import LakeTable
 
 _HOURS_A_WEEK = 168
 
@@ -161,9 +161,9 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
     With --json: a list, one for each query.
     """
     need_extra()
-    from ottla.pipeline.progress import ProgressFolder
-    from ottla.pipeline.run_lock import RunLock
-    from ottla.pipeline.settings import DEFAULT_FOLDER, default_folder
+    from ottla.pipeline.run.progress import ProgressFolder
+    from ottla.pipeline.run.run_lock import RunLock
+    from ottla.pipeline.run.settings import DEFAULT_FOLDER, default_folder
 
     if folder is not None and name is None:
         raise click.UsageError("--folder needs the NAME of the pipeline")
@@ -219,9 +219,9 @@ def maintain(
     the retention.
     """
     need_extra()
-    from ottla.pipeline.lake import Lake
-    from ottla.pipeline.lake_schema import LakeError
-    from ottla.pipeline.settings import DEFAULT_FOLDER
+    from ottla.pipeline.lake.lake import Lake
+    from ottla.pipeline.lake.schema import LakeError
+    from ottla.pipeline.run.settings import DEFAULT_FOLDER
 
     root = Lake(lake or str((DEFAULT_FOLDER / "lake").absolute()))
     try:
@@ -254,7 +254,7 @@ def maintain(
 
 
 def _maintained(table: LakeTable, retention_hours: int, *, is_dry_run: bool) -> dict[str, Any]:
-    from ottla.pipeline.lake_maintenance import compact, vacuum
+    from ottla.pipeline.lake.maintenance import compact, vacuum
 
     before = len(table.delta().file_uris())
     if not is_dry_run:

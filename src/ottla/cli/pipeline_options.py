@@ -38,7 +38,7 @@ class Given(NamedTuple):
     config: Path | None
 
     def settings(self, job: Job) -> Settings:
-        from ottla.pipeline.settings import SettingsError, new_settings, read_file
+        from ottla.pipeline.run.settings import SettingsError, new_settings, read_file
 
         try:
             if self.config is None:

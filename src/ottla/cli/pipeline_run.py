@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from ottla.pipeline.jobs.job import Job, Settings
-    from ottla.pipeline.progress import BatchProgress
-    from ottla.pipeline.runner import JobRun
+    from ottla.pipeline.run.progress import BatchProgress
+    from ottla.pipeline.run.runner import JobRun
 
 _POLL_S = 0.25
 
@@ -54,7 +54,7 @@ def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool
     With --json: a line for each batch, {"job", "query", "batch_id", "time", "rows", "rows_per_s",
     "batch_ms", "watermark", "lag"}.
     """
-    from ottla.pipeline.run_lock import RunLock
+    from ottla.pipeline.run.run_lock import RunLock
 
     job = known_job(name)
     if starting is not None:
@@ -90,8 +90,8 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
     a vacuum). Topics get the results again, behind the old ones: by key, the last one counts. A
     replay that is interrupted goes on with `run`.
     """
-    from ottla.pipeline.replay import Replay, begin_replay
-    from ottla.pipeline.run_lock import RunLock
+    from ottla.pipeline.run.replay import Replay, begin_replay
+    from ottla.pipeline.run.run_lock import RunLock
 
     job = known_job(name)
     settings = given.settings(job)
@@ -129,7 +129,7 @@ def _check_broker(settings: Settings) -> None:
 
 @contextmanager
 def _locked(lock: Any) -> Iterator[None]:
-    from ottla.pipeline.run_lock import AlreadyRunning
+    from ottla.pipeline.run.run_lock import AlreadyRunning
 
     try:
         with lock:
@@ -139,7 +139,7 @@ def _locked(lock: Any) -> Iterator[None]:
 
 
 def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
-    from ottla.pipeline.runner import JobFailed, JobRun
+    from ottla.pipeline.run.runner import JobFailed, JobRun
 
     # Before Spark is started, which takes some seconds.
     _queries(job, settings)
@@ -169,9 +169,9 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
 
 
 def _new_session(job_name: str, settings: Settings, *, is_quiet: bool) -> SparkSession:
-    from ottla.pipeline.causes import cause_of
-    from ottla.pipeline.java import NoJava
-    from ottla.pipeline.session import new_session
+    from ottla.pipeline.run.causes import cause_of
+    from ottla.pipeline.run.java import NoJava
+    from ottla.pipeline.run.session import new_session
 
     log = settings.folder / "spark.log"
     if not is_quiet:

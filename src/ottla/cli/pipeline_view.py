@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ottla.pipeline.jobs.job import Settings
-    from ottla.pipeline.progress import BatchProgress, QueryProgress
+    from ottla.pipeline.run.progress import BatchProgress, QueryProgress
 
 T = TypeVar("T")
 

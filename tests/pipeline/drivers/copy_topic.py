@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from ottla.pipeline.placement import placed
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.session import new_session
+from ottla.pipeline.sink.placement import placed
 
 
 def main(master: str, bootstrap: str, source: str, target: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.session import new_session
 
 
 def main(bootstrap: str, topic: str, folder: Path) -> None:

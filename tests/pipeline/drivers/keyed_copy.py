@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from ottla.pipeline.checkpoint import Checkpoint
-from ottla.pipeline.placement import placed
-from ottla.pipeline.session import new_session
-from ottla.pipeline.sink import write_batch
+from ottla.pipeline.run.session import new_session
+from ottla.pipeline.sink.checkpoint import Checkpoint
+from ottla.pipeline.sink.placement import placed
+from ottla.pipeline.sink.sink import write_batch
 
 ROWS_A_BATCH = 200
 

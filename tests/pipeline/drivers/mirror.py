@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from ottla.pipeline.jobs.mirror import JOB
-from ottla.pipeline.runner import JobRun
-from ottla.pipeline.session import new_session
+from ottla.pipeline.run.runner import JobRun
+from ottla.pipeline.run.session import new_session
 from tests.support.mirrors import settings_of
 
 

@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.pipeline.checkpoint import Checkpoint
 from ottla.pipeline.jobs.job import offset_ranges
-from ottla.pipeline.lake import Lake, LakeCommit
-from ottla.pipeline.lake_table import LakeTable
-from ottla.pipeline.session import new_session
+from ottla.pipeline.lake.lake import Lake, LakeCommit
+from ottla.pipeline.lake.table import LakeTable
+from ottla.pipeline.run.session import new_session
+from ottla.pipeline.sink.checkpoint import Checkpoint
 
 ROWS_A_BATCH = 200
 LET_PASS = 1

@@ -13,8 +13,8 @@ from deltalake import write_deltalake
 
 from ottla.cli.errors import ExitCode
 from ottla.cli.main import main
-from ottla.pipeline.progress import ProgressFolder, QueryProgress
-from ottla.pipeline.run_lock import RunLock
+from ottla.pipeline.run.progress import ProgressFolder, QueryProgress
+from ottla.pipeline.run.run_lock import RunLock
 
 
 def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:

@@ -14,11 +14,11 @@ import pytest
 from ottla.cli.client import Cluster
 from ottla.cli.errors import ExitCode
 from ottla.cli.main import main
-from ottla.pipeline import runner, session
 from ottla.pipeline.jobs.job import Job, Settings
-from ottla.pipeline.progress import BatchProgress, QueryProgress
-from ottla.pipeline.replay import replay_of
-from ottla.pipeline.run_lock import RunLock
+from ottla.pipeline.run import runner, session
+from ottla.pipeline.run.progress import BatchProgress, QueryProgress
+from ottla.pipeline.run.replay import replay_of
+from ottla.pipeline.run.run_lock import RunLock
 
 
 def said(capsys: pytest.CaptureFixture[str], exit_code: ExitCode, *args: str) -> str:

@@ -22,7 +22,7 @@ from ottla.cli.pipeline_view import (
     watermark_text,
 )
 from ottla.pipeline.jobs.job import Settings
-from ottla.pipeline.progress import BatchProgress, QueryProgress
+from ottla.pipeline.run.progress import BatchProgress, QueryProgress
 
 BATCH = BatchProgress(
     query="traffic",

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline import options, settings, write_options
 from ottla.pipeline.jobs.registry import summaries
+from ottla.pipeline.run import settings
+from ottla.pipeline.sink import write_options
+from ottla.pipeline.source import read_options
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "pipelines"
 OF_SPARK_ITSELF = {"checkpointLocation", "queryName"}
@@ -17,7 +19,7 @@ FIXED = {"kafka.acks"}
 
 
 @pytest.mark.parametrize(
-    "names", [options._KNOWN, write_options._KNOWN], ids=["reading", "writing"]
+    "names", [read_options._KNOWN, write_options._KNOWN], ids=["reading", "writing"]
 )
 def test_options_of_the_data_source(names: tuple[str, ...]) -> None:
     text = (FOLDER / "README.md").read_text()

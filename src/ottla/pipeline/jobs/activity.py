@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from ottla.pipeline import dead_letters
 from ottla.pipeline.jobs import activity_top
 from ottla.pipeline.jobs.activity_answers import sessions, subjects, traffic
 from ottla.pipeline.jobs.activity_records import FIELDS, actions, parsed
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
+from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

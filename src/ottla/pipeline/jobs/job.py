@@ -1,7 +1,7 @@
 """What a pipeline is: a job with queries, and the settings that it is run with.
 
 A job is a definition. It is made when its module is imported, knows no Spark session, and does
-nothing by itself: `ottla.pipeline.runner` runs it. A query is a pure function from rows of the
+nothing by itself: `ottla.pipeline.run.runner` runs it. A query is a pure function from rows of the
 source to rows of the result, and a function that writes the result of one micro-batch:
 
     def queries(settings: Settings) -> list[Query]:
@@ -38,15 +38,15 @@ from ottla.kernel.ids import TopicId, TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from ottla.pipeline.lake import Lake
-    from ottla.pipeline.lake_table import Commit
+    from ottla.pipeline.lake.lake import Lake
+    from ottla.pipeline.lake.table import Commit
 
 DEFAULT_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a job is run with: from flags, a file and defaults, see `ottla.pipeline.settings`."""
+    """What a job is run with: from flags, a file and defaults; see `run/settings.py`."""
 
     bootstrap: str
     folder: Path

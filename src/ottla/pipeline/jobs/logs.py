@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ottla.pipeline import dead_letters
 from ottla.pipeline.jobs import log_columns
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
 from ottla.pipeline.jobs.log_lines import ERROR
 from ottla.pipeline.jobs.times import SPARK_ISO
+from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ottla.pipeline import dead_letters
 from ottla.pipeline.jobs import metric_samples
 from ottla.pipeline.jobs.alarms import RULES, WINDOWS_S, Rule, read_rules
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
 from ottla.pipeline.jobs.metric_samples import SAMPLES
 from ottla.pipeline.jobs.times import SPARK_ISO
+from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
     import pyarrow as pa

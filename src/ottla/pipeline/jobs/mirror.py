@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.given_options import (
+from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
+from ottla.pipeline.jobs.mirror_hops import HEADER
+from ottla.pipeline.source.given_options import (
     GivenOptions,
     OptionError,
     addresses,
     comma_separated,
 )
-from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
-from ottla.pipeline.jobs.mirror_hops import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from ottla.client.blocking_groups import CommittedOffset, commit_offsets, commit
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.jobs.mirror_offsets import PartitionLog, first_copied, first_unread_return
-from ottla.pipeline.transaction import LedgerEntry
+from ottla.pipeline.sink.transaction import LedgerEntry
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from ottla.client.blocking_cluster import BlockingCluster
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.pipeline.fetcher import Fetcher
 from ottla.pipeline.jobs.mirror_hops import Hop, last_hops
+from ottla.pipeline.rows.fetcher import Fetcher
 
 _PROBE_BYTES = 64 * 1024
 _WINDOW = 1024

@@ -14,16 +14,16 @@ from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster, Top
 from ottla.client.blocking_groups import CommittedOffset, committed_offsets
 from ottla.client.blocking_topics import describe_cluster
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.pipeline.checkpoint import Checkpoint
-from ottla.pipeline.given_options import Connection, OptionError
 from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
 from ottla.pipeline.jobs.mirror_offsets import PartitionLog, last_copied
 from ottla.pipeline.jobs.mirror_topics import MirroredTopics
-from ottla.pipeline.ledger import LedgerError, check_starts, is_written
-from ottla.pipeline.offsets import partitions_of, resolve, selected_topics
-from ottla.pipeline.options import ReadOptions
-from ottla.pipeline.transaction import LedgerEntry, Transaction, ledger_topic_id
-from ottla.pipeline.write_options import WriteOptions
+from ottla.pipeline.sink.checkpoint import Checkpoint
+from ottla.pipeline.sink.ledger import LedgerError, check_starts, is_written
+from ottla.pipeline.sink.transaction import LedgerEntry, Transaction, ledger_topic_id
+from ottla.pipeline.sink.write_options import WriteOptions
+from ottla.pipeline.source.given_options import Connection, OptionError
+from ottla.pipeline.source.offsets import partitions_of, resolve, selected_topics
+from ottla.pipeline.source.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -175,7 +175,7 @@ class MirrorRun:
             entry = LedgerEntry(batch.query_id, batch.batch_id)
             committed = committed_offsets(self._clusters.target, self._group, batch.ends)
             if not is_written(committed, entry, batch.ends):
-                from ottla.pipeline.sink import write_batch
+                from ottla.pipeline.sink.sink import write_batch
 
                 # Before the transaction begins, too: that would fence whoever is ahead of us.
                 check_starts(committed, starts)

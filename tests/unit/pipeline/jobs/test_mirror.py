@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ottla.pipeline.given_options import OptionError
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.mirror import JOB, MirrorOptions
-from ottla.pipeline.settings import new_settings
+from ottla.pipeline.run.settings import new_settings
+from ottla.pipeline.source.given_options import OptionError
 
 
 def settings_of(**flags: Any) -> Settings:
@@ -68,7 +68,7 @@ def test_it_is_described_without_spark_and_without_a_broker() -> None:
     program = (
         "import sys\n"
         "from ottla.pipeline.jobs.mirror import JOB\n"
-        "from ottla.pipeline.settings import new_settings\n"
+        "from ottla.pipeline.run.settings import new_settings\n"
         "settings = new_settings(JOB, {'target': 'nowhere:1', 'topics': 'clicks'})\n"
         "print(len(JOB.queries(settings)), 'pyspark' in sys.modules)"
     )

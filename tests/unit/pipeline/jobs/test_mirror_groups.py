@@ -9,7 +9,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.jobs.mirror_groups import Clusters, MirroredGroups, ledger_group
 from ottla.pipeline.jobs.mirror_hops import Hop
-from ottla.pipeline.transaction import LedgerEntry
+from ottla.pipeline.sink.transaction import LedgerEntry
 from tests.support.mirror_clusters import FakeCluster, FakeLog, patch_clients
 
 HERE = TopicPartition("clicks", 0)

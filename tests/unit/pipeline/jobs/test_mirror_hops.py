@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ottla.pipeline.columns import HEADERS_TYPE
 from ottla.pipeline.jobs.mirror_hops import HEADER, Hop, last_hops
+from ottla.pipeline.rows.columns import HEADERS_TYPE
 
 
 def test_a_hop_is_read_as_it_was_written() -> None:

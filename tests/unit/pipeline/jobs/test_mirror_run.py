@@ -10,17 +10,17 @@ import pytest
 
 from ottla.client.blocking_groups import CommittedOffset
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from ottla.pipeline.given_options import Connection, OptionError
 from ottla.pipeline.jobs import mirror_run
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.mirror import JOB, MirrorOptions
 from ottla.pipeline.jobs.mirror_groups import ledger_group
 from ottla.pipeline.jobs.mirror_hops import Hop
 from ottla.pipeline.jobs.mirror_run import MirrorRun
-from ottla.pipeline.ledger import LedgerError
-from ottla.pipeline.offsets import Position
-from ottla.pipeline.settings import new_settings
-from ottla.pipeline.transaction import LedgerEntry
+from ottla.pipeline.run.settings import new_settings
+from ottla.pipeline.sink.ledger import LedgerError
+from ottla.pipeline.sink.transaction import LedgerEntry
+from ottla.pipeline.source.given_options import Connection, OptionError
+from ottla.pipeline.source.offsets import Position
 from tests.support.mirror_clusters import FakeCluster, FakeLog, patch_clients
 
 A, B, OLD = TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("old", 0)

@@ -1,0 +1,149 @@
+"""A Spark session that is set up for streams of records, on any master. What it sets is in
+`session_settings`, which needs no Spark; `new_session` starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.pipeline.run.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGES = str(Path(__file__).resolve().parents[3])
+"""The folder that `ottla` and `pyspark_ottla` lie in."""
+
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:\s*,\s*\d+)?\])?")
+_CONNECT = "sc://"
+
+_EVERYWHERE = {
+    "spark.sql.session.timeZone": "UTC",
+    # State of any size, outside the heap; `transformWithState` has no other. A checkpoint then
+    # writes what changed, not all of it.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+"""
+
+
+def new_session(
+    name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None, folder: Path
+) -> SparkSession:
+    """`settings` are Spark's own, and win over ours. In `folder` are Spark's warehouse and its
+    log, `spark.log`: warnings and errors of the driver go there, the terminal is left to whoever
+    called.
+
+    One at a time in a process, and one JVM: a second session, after the first was stopped, still
+    writes to the log of the first."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if master.startswith(_CONNECT):
+        # Its server was started by others, with a Java and a Python of its own.
+        given = {**_EVERYWHERE, **(settings or {})}
+        return builder.remote(master).config(map=dict(given)).getOrCreate()
+    folder.mkdir(parents=True, exist_ok=True)
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING.format(log=(folder / "spark.log").resolve()))
+    found = session_settings(master, folder)
+    for key, value in (settings or {}).items():
+        # A user's options of the JVM stand beside ours.
+        is_added = key == "spark.driver.extraJavaOptions"
+        found[key] = f"{found[key]} {value}" if is_added else value
+    with _environment(master):
+        return builder.master(master).config(map=dict(found)).getOrCreate()
+
+
+def session_settings(master: str, folder: Path) -> dict[str, str]:
+    """What a user's settings come on top of."""
+    found = {
+        **_EVERYWHERE,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str((folder / "warehouse").resolve()),
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').resolve().as_uri()}"
+        ),
+    }
+    if (path := _added_path()) is not None:
+        found["spark.executorEnv.PYTHONPATH"] = path
+    if (cores := local_cores(master)) is not None:
+        found |= {
+            # Nobody else has to reach this driver: other names and networks of the machine must
+            # not matter.
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # More partitions than cores only make a batch slower.
+            "spark.sql.shuffle.partitions": str(cores),
+            # Spark's own choice starts a process (`readlink`) for every file of a checkpoint that
+            # it renames: measured, 70 ms of 190 ms a micro-batch.
+            "spark.sql.streaming.checkpointFileManagerClass": (
+                "org.apache.spark.sql.execution.streaming.checkpointing"
+                ".FileSystemBasedCheckpointFileManager"
+            ),
+        }
+    return found
+
+
+def local_cores(master: str) -> int | None:
+    """Of a master that is this process; None of one that is elsewhere."""
+    found = _LOCAL.fullmatch(master)
+    if found is None:
+        return None
+    if found[1] == "*":
+        return os.cpu_count() or 1
+    return int(found[1] or 1)
+
+
+@contextmanager
+def _environment(master: str) -> Iterator[None]:
+    """While the JVM starts, which keeps it: what Spark has no settings for."""
+    wanted = {"JAVA_HOME": str(find_java().path), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    if local_cores(master) is not None or "PYSPARK_PYTHON" not in os.environ:
+        # On a cluster it may be elsewhere, and whoever runs that has said so.
+        wanted["PYSPARK_PYTHON"] = sys.executable
+    if (path := _added_path()) is not None:
+        wanted["PYTHONPATH"] = path
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _added_path() -> str | None:
+    """The PYTHONPATH of Python workers, so that they find these modules too. None where the package
+    is installed: there a worker with an interpreter of its own has one of its own."""
+    if _PACKAGES in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
+        return None
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([_PACKAGES, *filter(None, others)]))
