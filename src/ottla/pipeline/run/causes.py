@@ -24,7 +24,7 @@ def cause_of(error: BaseException) -> str:
         return _short(_last_raised(text))
     name = type(error).__name__
     if type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return _short(_until_end(_STREAM_FAILED.sub("", text).strip()))
+        return _short(_until_end(_STREAM_FAILED.sub("", text))) or f"{name}, without a reason"
     return _short(f"{name}: {text}" if text else name)
 
 

@@ -58,6 +58,12 @@ class JobFailed(Exception):
         self.details = details
 
 
+class _WriteFailed(Exception):
+    """Told to Spark in place of what happened. Spark looks in the text for a sign that it was only
+    interrupted, by a regular expression that overflows its stack where Java's own traces are in
+    the text; the query then never ends, and the terminal gets a thousand lines."""
+
+
 @dataclass(slots=True)
 class _Started:
     query: Query
@@ -198,7 +204,7 @@ class JobRun:
             self._write_batch(one, frame, batch_id)
         except Exception as error:
             one.error = error
-            raise
+            raise _WriteFailed(cause_of(error)) from None
 
     def _write_batch(self, one: _Started, frame: DataFrame, batch_id: int) -> None:
         query, checkpoint = one.query, Checkpoint(str(one.checkpoint))

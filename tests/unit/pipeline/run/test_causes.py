@@ -85,6 +85,11 @@ def test_spark_itself() -> None:
     assert cause_of(PySparkException(OF_SPARK)) == "Concurrent update to the log."
 
 
+def test_spark_without_a_word() -> None:
+    text = OF_SPARK.replace("Concurrent\n update to the log.", "")
+    assert cause_of(PySparkException(text)) == "PySparkException, without a reason"
+
+
 def test_python_itself() -> None:
     assert cause_of(ValueError("bad\nthing")) == "ValueError: bad thing"
     assert cause_of(KeyError()) == "KeyError"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.pipeline.jobs.job import Query, Settings
 from ottla.pipeline.run.replay import Replay
-from ottla.pipeline.run.runner import source_options, start_patiently
+from ottla.pipeline.run.runner import JobRun, source_options, start_patiently
 
 QUERY = Query(
     name="loud",
@@ -123,3 +125,18 @@ def test_not_for_ever() -> None:
     assert started(*[Handle(SLOW) for _ in range(4)], last) is last
     with pytest.raises(RuntimeError, match="failed to connect back"):
         started(*[SLOW] * 5)
+
+
+def test_spark_is_told_in_short_what_a_write_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces of Java in it overflow the stack of Spark."""
+    raised = RuntimeError("py4j.protocol.Py4JJavaError: An error occurred while calling\n" * 1000)
+
+    def write_batch(*_: Any) -> None:
+        raise raised
+
+    monkeypatch.setattr(JobRun, "_write_batch", write_batch)
+    run, one = JobRun.__new__(JobRun), SimpleNamespace(error=None)
+    with pytest.raises(Exception, match="RuntimeError: py4j") as told:
+        run._write(one, None, 0)  # type: ignore[arg-type]
+    assert one.error is raised
+    assert len("".join(traceback.format_exception(told.value))) < 2000
