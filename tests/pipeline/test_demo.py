@@ -51,7 +51,6 @@ def test_results_come_and_ctrl_c_leaves_the_page_only(
     assert out.splitlines()[-1] == f"plots: {path}"
     text = path.read_text()
     assert "page views</title>" in text
-    assert "/page/1" in text
     # The broker, the pipeline and its Java.
     assert len(started) >= 3
     _, alive = psutil.wait_procs(started, timeout=30)
