@@ -9,7 +9,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -55,17 +55,31 @@ class Stream:
         query = self._writer(options).trigger(availableNow=True).start()
         assert query.awaitTermination(WAIT_S)
 
-    def _writer(self, options: dict[str, str]) -> DataStreamWriter:
-        frame = (
+    def fail(self, **options: str) -> None:
+        """A run whose first batch is planned, and not written."""
+
+        def refuse(frame: DataFrame, batch_id: int) -> None:
+            raise ValueError(f"batch {batch_id} is not written")
+
+        query = self._frame(options).writeStream.foreachBatch(refuse)
+        query = query.option("checkpointLocation", str(self._folder / "checkpoint"))
+        with pytest.raises(StreamingQueryException, match="batch 0 is not written"):
+            query.start().awaitTermination(WAIT_S)
+
+    def _frame(self, options: dict[str, str]) -> DataFrame:
+        return (
             self._spark.readStream.format("ottla")
             .option("kafka.bootstrap.servers", self._bootstrap)
             .option("subscribe", self._topic)
             .option("startingOffsets", "earliest")
             .options(**options)
             .load()
+            .selectExpr("partition", "offset", "string(value) AS value")
         )
+
+    def _writer(self, options: dict[str, str]) -> DataStreamWriter:
         return (
-            frame.selectExpr("partition", "offset", "string(value) AS value")
+            self._frame(options)
             .writeStream.format("parquet")
             .option("path", str(self._folder / "rows"))
             .option("checkpointLocation", str(self._folder / "checkpoint"))
@@ -300,3 +314,18 @@ def test_a_broker_that_stays_away_ends_the_query_which_then_goes_on_from_its_che
     produce(broker.bootstrap, "faults-gone", range(10, 20), partition=1)
     stream.run()
     assert stream.values() == texts(range(20))
+
+
+def test_a_first_batch_that_failed_is_read_when_the_query_starts_again(
+    shared_broker: OttlaProcess, new_stream: Callable[[str, str], Stream]
+) -> None:
+    """Spark asks anew where to begin, and the latest offsets are others by then."""
+    topic = "faults-first"
+    with Subject("Ottla", shared_broker.bootstrap) as subject:
+        subject.create(topic, 1)
+    produce(shared_broker.bootstrap, topic, range(10))
+    stream = new_stream(shared_broker.bootstrap, topic)
+    stream.fail(startingOffsets='{"faults-first":{"0":4}}')
+    produce(shared_broker.bootstrap, topic, range(10, 13))
+    stream.run(startingOffsets="latest")
+    assert stream.values() == texts(range(4, 13))

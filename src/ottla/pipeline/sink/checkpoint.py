@@ -51,8 +51,15 @@ class Checkpoint:
         return Position(offsets, topic_ids)
 
     def starts(self, batch_id: int) -> Position:
-        """Where the batch begins. Nothing for the first one: Spark does not write that down."""
-        return self.offsets(batch_id - 1) if batch_id else Position({}, {})
+        """Where the batch begins. Of the first one only our own source writes that down."""
+        if batch_id:
+            return self.offsets(batch_id - 1)
+        offsets: dict[TopicPartition, int] = {}
+        topic_ids: dict[str, TopicId] = {}
+        for position in self._positions(batch_id):
+            offsets |= position.begun or {}
+            topic_ids |= position.topic_ids
+        return Position(offsets, topic_ids if offsets else {})
 
     def last_planned(self) -> int | None:
         """The batch that runs, or ran last. None where there was none yet."""

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ottla.client.blocking_cluster import EARLIEST, LATEST, BlockingCluster, Topic
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_from_text, topic_id_text
@@ -17,6 +18,7 @@ _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 """What a pattern does not mean, even where it matches."""
 
 _TOPIC_IDS = "@topicIds"
+_BEGUN = "@begun"
 """Beside the topics in the JSON of a position, and no name that a topic can have."""
 
 
@@ -48,30 +50,48 @@ class Position:
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, TopicId]
+    begun: Mapping[TopicPartition, int] | None = None
+    """Where the batch that ends here began, if it is the first of a query: of that one Spark writes
+    down the end only, and after a crash asks anew where to begin. The latest offsets are others
+    by then, and what lies between would not be read."""
 
-    def to_json(self) -> dict[str, dict[str, int | str]]:
-        found: dict[str, dict[str, int | str]] = {}
-        for where in sorted(self.offsets):
-            found.setdefault(where.topic, {})[str(where.partition)] = self.offsets[where]
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = _by_topic(self.offsets)
         found[_TOPIC_IDS] = {
             topic: topic_id_text(self.topic_ids[topic]) for topic in sorted(self.topic_ids)
         }
+        if self.begun is not None:
+            found[_BEGUN] = _by_topic(self.begun)
         return found
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Mapping[str, int | str]]) -> Position:
-        offsets = {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in found.items()
-            if topic != _TOPIC_IDS
-            for partition, offset in partitions.items()
-        }
+    def from_json(cls, found: Mapping[str, Any]) -> Position:
+        topics = {name: value for name, value in found.items() if name not in (_TOPIC_IDS, _BEGUN)}
         ids = found.get(_TOPIC_IDS, {})
-        return cls(offsets, {topic: topic_id_from_text(str(ids[topic])) for topic in ids})
+        return cls(
+            _by_partition(topics),
+            {topic: topic_id_from_text(ids[topic]) for topic in ids},
+            _by_partition(found[_BEGUN]) if _BEGUN in found else None,
+        )
 
     def is_in(self, where: TopicPartition, topic_id: TopicId | None) -> bool:
         """Whether it has an offset in this partition, of the topic with this id."""
         return where in self.offsets and self.topic_ids.get(where.topic) == topic_id
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
+    found: dict[str, dict[str, int]] = {}
+    for where in sorted(offsets):
+        found.setdefault(where.topic, {})[str(where.partition)] = offsets[where]
+    return found
+
+
+def _by_partition(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in found.items()
+        for partition, offset in partitions.items()
+    }
 
 
 # -- topics and their partitions ---------------------------------------------------------------

@@ -148,6 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cluster = self._options.connection.cluster()
         self._target: Position | None = None
         """Where a query that reads what is available now has to end."""
+        self._initial: dict[str, Any] | None = None
         self._latest: Position | None = None
         self._triggered_s: float | None = None
         """When something was last found to be read."""
@@ -159,7 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamReader, (self._given,)
 
     def initialOffset(self) -> dict[str, Any]:
-        return self._position(self._options.start, is_missing_allowed=False).to_json()
+        self._initial = self._position(self._options.start, is_missing_allowed=False).to_json()
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self._options.max_offsets_per_trigger
@@ -183,6 +185,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._triggered_s = time.monotonic()
         if isinstance(limit, ReadMaxRows):
             ends = limited(starts, ends, limit.max_rows)
+        if start == self._initial:
+            return Position(ends, latest.topic_ids, begun.offsets).to_json()
+        if (ends, latest.topic_ids) == (begun.offsets, begun.topic_ids):
+            return start  # To the letter: else Spark takes it for news.
         return Position(ends, latest.topic_ids).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -191,6 +197,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         begun, ended = Position.from_json(start), Position.from_json(end)
+        if ended.begun is not None and start != end:
+            begun = Position(ended.begun, ended.topic_ids)
         starts = self._starts(begun, ended)
         ranges = [
             OffsetRange(

@@ -7,6 +7,7 @@ import pytest
 
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
 from ottla.pipeline.sink.checkpoint import Checkpoint, CheckpointError
+from ottla.pipeline.source.offsets import Position
 
 ID = TopicId(bytes(range(16)))
 OURS = json.dumps({"clicks": {"0": 7, "1": 3}, "@topicIds": {"clicks": topic_id_text(ID)}})
@@ -64,6 +65,13 @@ def test_a_batch_starts_where_the_one_before_ended(folder: Path) -> None:
     checkpoint = Checkpoint(str(folder))
     assert checkpoint.starts(1) == checkpoint.offsets(0)
     assert checkpoint.starts(0).offsets == {}
+
+
+def test_the_first_batch_of_our_own_source_knows_where_it_begins(folder: Path) -> None:
+    begun = {TopicPartition("clicks", 0): 7}
+    plan(folder, 0, json.dumps(Position({TopicPartition("clicks", 0): 23}, {}, begun).to_json()))
+    assert Checkpoint(str(folder)).starts(0).offsets == begun
+    assert Checkpoint(str(folder)).offsets(0).offsets == {TopicPartition("clicks", 0): 23}
 
 
 def test_what_is_being_written_does_not_count(folder: Path) -> None:

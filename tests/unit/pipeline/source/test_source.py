@@ -218,12 +218,23 @@ def test_a_stream_goes_from_position_to_position(stream_of: StreamOf) -> None:
     start = reader.initialOffset()
     assert start == position(0, 0)
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == reader.reportLatestOffset() == position(0, LOG_END)
+    assert reader.reportLatestOffset() == position(0, LOG_END)
+    assert end == {**position(0, LOG_END), "@begun": {"clicks": {"0": 0, "1": 0}}}
     (partition,) = reader.partitions(start, end)
     (batch,) = pickle.loads(pickle.dumps(reader)).read(partition)
     assert batch.column("offset").to_pylist() == [*range(LOG_END)]
     assert reader.latestOffset(end, ReadAllAvailable()) == end
     assert reader.partitions(end, end) == []
+
+
+def test_a_first_batch_that_runs_again_begins_where_it_had_begun(stream_of: StreamOf) -> None:
+    """Spark asks again where to begin, and it is the latest offset that has moved."""
+    reader = stream_of(startingOffsets='{"clicks":{"0":0,"1":7}}')
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    again = stream_of(startingOffsets="latest")
+    assert again.initialOffset() == position(0, LOG_END)
+    assert bounds(again.partitions(again.initialOffset(), end)) == [(1, 7, LOG_END)]
+    assert again.latestOffset(end, ReadAllAvailable()) == end
 
 
 def test_a_stream_without_a_start_begins_with_what_comes(broker: SocketBroker) -> None:
