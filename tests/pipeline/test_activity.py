@@ -172,6 +172,7 @@ def check_topics(spark: SparkSession, subject: Subject, prefix: str, events: Eve
     }
 
 
+@pytest.mark.timeout(300)
 def test_answers_are_the_truth_after_stops_and_new_records(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def demo(tmp_path: Path, environment: dict[str, str]) -> Iterator[subprocess.Pop
         process.kill()
 
 
+@pytest.mark.timeout(300)
 def test_results_come_and_ctrl_c_leaves_the_page_only(
     tmp_path: Path, demo: subprocess.Popen[str]
 ) -> None:
