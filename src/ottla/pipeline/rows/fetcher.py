@@ -142,6 +142,12 @@ class Fetcher:
         for topic in response.responses:
             for partition in topic.partitions:
                 return self._content(partition)
+        if response.throttle_time_ms:
+            # A client that is beyond its quota gets nothing until then (KIP-219).
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"the quota of this client holds back {self._topic_partition}",
+            )
         raise CorruptRecord(f"a fetch of {self._topic_partition} was answered with nothing")
 
     def _content(self, partition: PartitionData) -> _Content:

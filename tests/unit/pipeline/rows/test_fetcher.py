@@ -139,6 +139,16 @@ def test_a_broker_that_goes_away_or_leads_no_more_is_asked_again(offset: int) ->
         assert log.problems[offset] == []
 
 
+@pytest.mark.parametrize("offset", [0, 20])
+def test_a_broker_that_holds_a_client_to_its_quota_is_asked_again(offset: int) -> None:
+    """It answers with no partition at all, and says how long it will not listen (KIP-219)."""
+    with SocketBroker() as broker, cluster_of(broker) as cluster:
+        log = Log(broker)
+        log.problems[offset] = [lambda: FetchResponse(throttle_time_ms=10)] * 2
+        assert read(new_fetcher(cluster)) == list(range(END))
+        assert log.problems[offset] == []
+
+
 def test_what_no_waiting_mends_is_raised() -> None:
     with SocketBroker() as broker, cluster_of(broker) as cluster:
         log = Log(broker)
