@@ -91,7 +91,9 @@ class BatchTransaction:
         except Exception as error:
             give_up(self._transaction, error)
             raise
-        self._transaction.commit()
+        # What nothing was written in has never begun, and cannot be ended: INVALID_TXN_STATE.
+        if ends or any(one.partitions for one in written if one):
+            self._transaction.commit()
 
     def abort(self, reason: Exception) -> None:
         give_up(self._transaction, reason)

@@ -120,8 +120,17 @@ def test_rows_from_no_topic_have_no_ledger(
     with pytest.raises(BatchFailed, match="nothing to tell a replayed batch by"):
         transaction.commit([WRITTEN], BATCH, {})
     assert brokers_side.ends == ["abort"]
-    transaction.commit([replace(WRITTEN, row_count=0, partitions={})], BATCH, {})
-    assert brokers_side.ends == ["abort", "commit"]
+
+
+@pytest.mark.parametrize("batch", [BATCH, None])
+def test_what_nothing_was_written_in_is_not_ended(
+    brokers_side: Transactions, transaction: BatchTransaction, batch: LedgerEntry | None
+) -> None:
+    """It has never begun: brokers refuse to end it."""
+    transaction.commit([replace(WRITTEN, row_count=0, partitions={})], batch, {})
+    assert brokers_side.ends == []
+    transaction.commit([replace(WRITTEN, row_count=0, partitions={})], BATCH, ENDS)
+    assert brokers_side.ends == ["commit"]
 
 
 def test_when_aborting_fails_too_the_first_reason_is_told(
