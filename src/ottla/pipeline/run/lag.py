@@ -147,7 +147,9 @@ class GroupCommitter:
                     self._changed.wait_for(lambda: self._waiting or self._is_closed)
                     if self._is_closed:
                         return
-                    group, offsets = self._waiting.popitem()
+                    # The one that waits longest: the newest may be one that always fails.
+                    group = next(iter(self._waiting))
+                    offsets = self._waiting.pop(group)
                     self._busy.add(group)
                 self._commit(cluster, group, offsets)
 

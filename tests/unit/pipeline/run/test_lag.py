@@ -96,6 +96,24 @@ def test_a_failure_is_logged_once_and_tried_again(caplog: pytest.LogCaptureFixtu
     assert "the group has members; a query needs a group of its own" in said.message
 
 
+def test_a_group_that_is_refused_holds_up_no_other() -> None:
+    with SocketBroker() as broker:
+        prepared(broker, answer())
+
+        def refuse_theirs(request: OffsetCommitRequest) -> OffsetCommitResponse:
+            if request.group_id == "mine":
+                return answer()
+            # While it is asked, the next batches of both end.
+            committer.commit("mine", {CLICKS: 8})
+            return answer(ErrorCode.UNKNOWN_MEMBER_ID)
+
+        broker.answers[OffsetCommitRequest] = refuse_theirs
+        committer = committer_of(broker)
+        committer.commit("theirs", {CLICKS: 7})
+        committer.close(timeout_s=1.0)
+        assert ("mine", "clicks", 1, 8) in committed(broker)
+
+
 def test_what_is_not_committed_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with prepared(SocketBroker(), answer(ErrorCode.GROUP_AUTHORIZATION_FAILED)) as broker:
         committer = committer_of(broker)
