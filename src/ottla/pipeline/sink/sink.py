@@ -180,14 +180,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
             return
         assert self._options.checkpoint is not None, "checked when the writer was made"
         checkpoint = Checkpoint(self._options.checkpoint)
-        batch = LedgerEntry(checkpoint.query_id(), batchId)
-        ends = checkpoint.offsets(batchId).offsets
         written = _written(messages)
         producer = next(one.producer for one in written if one is not None)
         assert producer is not None, "tasks wrote in the transaction"
         with self._options.connection.cluster() as cluster:
             transaction = BatchTransaction.of(cluster, self._options, producer)
-            if transaction.is_written(cluster, batch, ends):
+            try:
+                batch = LedgerEntry(checkpoint.query_id(), batchId)
+                ends = checkpoint.offsets(batchId).offsets
+                is_written = transaction.is_written(cluster, batch, ends)
+            except Exception as error:
+                transaction.abort(error)
+                raise
+            if is_written:
                 transaction.abort(BatchFailed("it was written before"))
             else:
                 transaction.commit(written, batch, ends)

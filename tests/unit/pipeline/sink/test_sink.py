@@ -14,7 +14,8 @@ from pyspark.sql.types import IntegerType, StringType, StructType
 
 from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.sink.batch_transaction import BatchFailed
-from ottla.pipeline.sink.ledger import marked
+from ottla.pipeline.sink.checkpoint import CheckpointError
+from ottla.pipeline.sink.ledger import LedgerError, marked
 from ottla.pipeline.sink.sink import BatchWriter, StreamWriter, check_stages, write_options
 from ottla.pipeline.sink.transaction import LedgerEntry
 from ottla.pipeline.sink.write_options import WriteOptions
@@ -113,6 +114,25 @@ def test_a_streams_batch_commits_its_offsets_once(
         exactly_once(broker, checkpoint).commit([message], 2)
         assert brokers_side.ends == ends
     assert brokers_side.committed == marked({INPUT: 8}, LedgerEntry("query", 2))
+
+
+@pytest.mark.parametrize(("committed", "batch_id"), [(7, 2), (8, 3)])
+def test_a_streams_batch_that_cannot_be_committed_leaves_nothing_open(
+    broker: SocketBroker,
+    brokers_side: Transactions,
+    in_task: Any,
+    checkpoint: str,
+    committed: int,
+    batch_id: int,
+) -> None:
+    """The output is ahead of the checkpoint, or the checkpoint has no such batch: readers of
+    committed records would wait for the time-out of what the tasks have written."""
+    brokers_side.committed = marked({INPUT: committed}, LedgerEntry("query", 2))
+    in_task(0)
+    message = sent(sent(exactly_once(broker, checkpoint)).write(rows(0, "a")))
+    with pytest.raises((LedgerError, CheckpointError)):
+        exactly_once(broker, checkpoint).commit([message], batch_id)
+    assert brokers_side.ends == ["abort"]
 
 
 def test_a_plain_stream(broker: SocketBroker, brokers_side: Transactions, in_task: Any) -> None:
