@@ -93,7 +93,7 @@ class Sent:
 
 
 @click.command("generate")
-@click.argument("kind", type=click.Choice(list(_GENERATORS)))
+@click.argument("kind", metavar="KIND", type=click.Choice(list(_GENERATORS)))
 @click.option(
     "--rate",
     type=click.FloatRange(0, min_open=True),

@@ -11,6 +11,7 @@ from ottla.cli.errors import Failure, warn
 from ottla.cli.options import json_option
 from ottla.cli.pipeline_options import (
     Given,
+    checked_queries,
     job_argument,
     known_job,
     need_extra,
@@ -71,8 +72,7 @@ def describe(given: Given, name: str, as_json: bool) -> None:
     job = known_job(name)
     settings = given.settings(job)
     try:
-        queries = list(job.queries(settings))
-        problem = None
+        queries, problem = checked_queries(job, settings), None
     except ValueError as error:
         queries, problem = [], str(error)
     described = {
@@ -118,20 +118,16 @@ def _print_description(job: Job, settings: Settings, described: dict[str, Any]) 
     )
     if described["problem"]:
         warn(f"it cannot run like this: {described['problem']}")
-    if described["queries"]:
+    for query in described["queries"]:
+        # Below one another: names are to be copied, and a table would cut them at 80 columns.
         print()
-        print_table(
-            (Column("QUERY"), Column("WHAT"), Column("TOPICS"), Column("TABLES"), Column("GROUP")),
+        heading(f"{query['name']}: {query['summary']}")
+        print_facts(
             [
-                [
-                    query["name"],
-                    query["summary"],
-                    ", ".join(query["topics"]) or "-",
-                    ", ".join(query["tables"]) or "-",
-                    query["group"],
-                ]
-                for query in described["queries"]
-            ],
+                ("topics", ", ".join(query["topics"]) or "-"),
+                ("tables", ", ".join(query["tables"]) or "-"),
+                ("group", query["group"]),
+            ]
         )
     if described["options"]:
         print()

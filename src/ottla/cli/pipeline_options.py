@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ottla.cli.options import pairs
 from ottla.pipeline.jobs.registry import find_job, summaries
 
 if TYPE_CHECKING:
-    from ottla.pipeline.jobs.job import Job, Settings
+    from ottla.pipeline.jobs.job import Job, Query, Settings
 
 _EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
 
@@ -113,3 +113,22 @@ _OPTIONS = (
 def known_job(name: str) -> Job:
     need_extra()
     return find_job(name)
+
+
+def checked_queries(job: Job, settings: Settings) -> list[Query]:
+    """All that can be wrong is told here, since Spark takes some seconds to start. Raises
+    ValueError."""
+    from ottla.pipeline.source.read_options import ReadOptions
+
+    queries = list(job.queries(settings))
+    if settings.source:
+        topics = {} if _names_topics(settings.source) else {"subscribe": "any"}
+        ReadOptions.parse(
+            {"kafka.bootstrap.servers": settings.bootstrap, **topics, **settings.source},
+            is_stream=True,
+        )
+    return queries
+
+
+def _names_topics(source: Mapping[str, str]) -> bool:
+    return any(name.lower() in ("subscribe", "subscribepattern", "assign") for name in source)

@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ import click
 
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.options import iso_of, json_option, timestamp_ms
-from ottla.cli.pipeline_options import Given, job_argument, known_job, settings_options
+from ottla.cli.pipeline_options import (
+    Given,
+    checked_queries,
+    job_argument,
+    known_job,
+    settings_options,
+)
 from ottla.cli.pipeline_view import batch_json, batch_line, drawn, input_text
 
 if TYPE_CHECKING:
@@ -114,7 +121,7 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
 
 def _queries(job: Job, settings: Settings) -> list[Any]:
     try:
-        return list(job.queries(settings))
+        return checked_queries(job, settings)
     except ValueError as error:
         raise Failure(
             f"{error} (see `ottla pipeline describe {job.name}`)", ExitCode.USAGE
@@ -214,10 +221,11 @@ class _Shown:
 
     def __init__(self, job: str, settings: Settings, *, is_once: bool, as_json: bool) -> None:
         self._job = job
-        end = "ends when all is read" if is_once else "Ctrl-C ends"
+        self._end = "ends when all is read" if is_once else "Ctrl-C ends"
         self._title = f"{job}: {input_text(settings)} at {settings.bootstrap} on {settings.master}"
-        self._note = f"{end}; `ottla pipeline status {job}` shows it elsewhere"
+        self._note = f"{self._end}; `ottla pipeline status {job}` shows it elsewhere"
         self._as_json = as_json
+        self._began_s = time.monotonic()
         self._live: Live | None = None
         self._run: JobRun | None = None
 
@@ -231,7 +239,11 @@ class _Shown:
     def around(self, run: JobRun) -> Iterator[None]:
         if run.replay is not None and not self._as_json:
             warn(f"out of records from {iso_of(run.replay.from_ms)} on, as replay was told")
-        if self._as_json or not sys.stdout.isatty():
+        if self._as_json:
+            yield
+            return
+        if not sys.stdout.isatty():
+            warn(f"{self._title}; a line for each batch, the first may take a while")
             yield
             return
         from rich.console import Console
@@ -244,6 +256,9 @@ class _Shown:
 
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:
-            width = self._live.console.width
-            table = drawn(self._title, self._note, self._run.progress, width)
+            width, note = self._live.console.width, self._note
+            if all(one.last is None for one in self._run.progress):
+                waited_s = time.monotonic() - self._began_s
+                note = f"first batches, {waited_s:.0f} s: they take longest; {self._end}"
+            table = drawn(self._title, note, self._run.progress, width)
             self._live.update(table, refresh=True)

@@ -52,6 +52,8 @@ def test_describe_says_what_a_run_would_do(capsys: pytest.CaptureFixture[str]) -
     text = shown(capsys, "describe", "logs")
     assert text.startswith("logs: Log lines of many services")
     assert "topic logs at localhost:9092" in text
+    assert "error-rates: " in text
+    assert "group   ottla-pipeline-logs.error-rates\n" in text
 
 
 def test_describe_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,16 @@ def test_what_a_job_misses_is_said_before_spark_starts(
     assert text.startswith("ottla: option target: is missing")
 
 
+def test_an_option_of_the_source_is_checked_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    args = ["--set", "source.minPartition=8", "--folder", str(tmp_path)]
+    text = said(capsys, ExitCode.USAGE, "run", "logs", *args)
+    assert text.startswith("ottla: option minPartition: is not known; did you mean minPartitions?")
+    args = ["--set", "source.assign={}", "--folder", str(tmp_path), "--bootstrap", "127.0.0.1:1"]
+    assert "no broker answers" not in said(capsys, ExitCode.USAGE, "run", "logs", *args)
+
+
 def test_a_mirror_is_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--set", "target=other:9092", "--topics", "a", "--folder", str(tmp_path)]
     text = said(capsys, ExitCode.FAILED, "replay", "mirror", "--from", "0", *args)
@@ -127,6 +137,7 @@ def test_a_line_for_each_batch(
     said = capsys.readouterr()
     assert said.out == "2026-11-15T18:38:30.403Z  lines  batch 0, 4 rows, 7 rows/s, 9 ms, lag 0\n"
     assert "starting Spark on local[*]" in said.err
+    assert "logs: topic logs at " in said.err
     assert spark.is_stopped
 
 

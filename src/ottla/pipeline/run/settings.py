@@ -21,6 +21,7 @@ DEFAULT_FOLDER = Path("ottla-pipeline")
 """Has one folder for each job, and the lake that they share."""
 
 _TABLES = ("source", "spark")
+_FLAGS = "--set"
 _INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 
 
@@ -53,7 +54,7 @@ def new_settings(
     source.minPartitions; Spark's own names begin with spark. anyway. Raises SettingsError."""
     given = {"source": {}, "spark": {}, **_defaults(job)}
     options = {option.name: option.default for option in job.options}
-    for where, values in ((file_name, _flat(file or {}, file_name)), ("--set", flags)):
+    for where, values in ((file_name, _flat(file or {}, file_name)), (_FLAGS, flags)):
         for key, value in values.items():
             table, dot, name = key.partition(".")
             if dot and table in _TABLES:
@@ -121,7 +122,9 @@ def _parsed(key: str, value: Any, where: str) -> Any:
     try:
         return _PARSERS[key](value)
     except (ValueError, TypeError) as error:
-        raise SettingsError(f"{where}: {key} cannot be {value!r}; {error}") from None
+        # A flag may be one of its own, such as --starting: the key says which.
+        place = "" if where == _FLAGS else f"{where}: "
+        raise SettingsError(f"{place}{key} cannot be {value!r}; {error}") from None
 
 
 def _unknown(key: str, known: list[str]) -> str:
