@@ -28,6 +28,7 @@ COLUMNS = """
 """
 NOON = datetime.datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=datetime.UTC)
 SERVICES = ["web", "a/b", "ü ñ 日本", "100%", "x=y", None]
+OFFSETS = {"topic": {"0": [0, 10]}}
 PARTITION_BY = ["day", "service"]
 
 
@@ -64,7 +65,7 @@ def frame_of(spark: SparkSession, numbers: range) -> DataFrame:
 
 
 def append(table: LakeTable, frame: DataFrame, batch_id: int, **options: Any) -> bool:
-    commit = LakeCommit("q", batch_id, {"topic": {"0": [0, 10]}})
+    commit = LakeCommit("q", batch_id, OFFSETS)
     return table.append(frame, commit, partition_by=PARTITION_BY, **options)
 
 
@@ -100,7 +101,8 @@ def test_all_readers_read_the_same_rows(spark: SparkSession, table: LakeTable) -
     assert append(table, more, 1)
     changed = frame_of(spark, range(3, 6)).selectExpr("*", "-1 AS twice")
     keys = ["id", *PARTITION_BY]
-    assert table.upsert(changed, LakeCommit("q", 2), keys=keys, partition_by=PARTITION_BY)
+    commit = LakeCommit("q", 2, OFFSETS)
+    assert table.upsert(changed, commit, keys=keys, partition_by=PARTITION_BY)
     assert compact(table).files_removed > 0
     assert vacuum(table) == []
     expected = [

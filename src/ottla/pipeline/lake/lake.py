@@ -62,7 +62,8 @@ class LakeCommit:
     query_id: str
     batch_id: int
     offsets: Mapping[str, Any] = field(default_factory=dict)
-    """Of the input, JSON; goes into the history of the table."""
+    """Of the input, JSON; goes into the history of the table. A batch that is run again has the
+    same: another one under its number is refused."""
     is_replacing: bool = False
     """The first batch of a replay: what the table held before goes, in the same commit."""
     written: set[str] = field(default_factory=set, compare=False, repr=False)

@@ -44,6 +44,12 @@ _ATTEMPTS = 10
 """Of a commit. Appends of others do not stand in the way; rewritten files and changed schemas may,
 but not so often in a row."""
 
+_HISTORY_MAX = 1000
+"""Commits that are looked through for one of a batch that is run again: it is among the last."""
+_OTHER_BATCH = (
+    "the checkpoint is older than the table, or a copy of it is in use; remedy: go on with the "
+    "checkpoint that is ahead, or replay"
+)
 
 _FILE = "__file"
 _WRITER = WriterProperties(compression="ZSTD")
@@ -123,7 +129,7 @@ class LakeTable:
         told apart by: a replay replaces those of its own query only."""
         commit.begin(self.name)
         table = self._now()
-        if _has(table, commit):
+        if self._has(table, commit):
             return False
         is_emptied = commit.is_replacing and not own
         writer = self._writer(table, frame, partition_by, is_emptied=is_emptied)
@@ -145,7 +151,7 @@ class LakeTable:
         driver. Answers as append does."""
         commit.begin(self.name)
         table = self._now()
-        if _has(table, commit):
+        if self._has(table, commit):
             return False
         writer = self._writer(table, frame, partition_by, is_emptied=commit.is_replacing)
         batches = [conformed(one, writer.schema) for one in frame.toArrow().to_batches()]
@@ -159,6 +165,26 @@ class LakeTable:
                 self._merge(now, rows, keys, commit)
 
         return self._committed(commit, write)
+
+    def _has(self, table: DeltaTable | None, commit: Commit) -> bool:
+        """Raises LakeError where another batch is there under this number. A query runs one batch
+        after the other, so that is of a checkpoint which is older than the table, or was copied:
+        to leave the batch out would lose what it has more than the other one."""
+        last = None if table is None else table.transaction_version(commit.query_id)
+        if table is None or last is None or last < commit.batch_id:
+            return False
+        if last > commit.batch_id:
+            raise LakeError(
+                f"batch {commit.batch_id} of query {commit.query_id} is to be written, but table "
+                f"{self.name} has batch {last} of query {commit.query_id} already: {_OTHER_BATCH}"
+            )
+        wanted, found = json.dumps(commit.offsets), _offsets_of(table, commit)
+        if found is not None and json.loads(found) != json.loads(wanted):
+            raise LakeError(
+                f"batch {commit.batch_id} of query {commit.query_id} has offsets {wanted}, but "
+                f"table {self.name} has it with {found}: {_OTHER_BATCH}"
+            )
+        return True
 
     def _now(self) -> DeltaTable | None:
         return self.delta() if self.exists() else None
@@ -190,7 +216,7 @@ class LakeTable:
         problem: DeltaError | None = None
         for _ in range(_ATTEMPTS):
             table = self._now()
-            if _has(table, commit):
+            if self._has(table, commit):
                 return False
             try:
                 write(table)
@@ -284,9 +310,14 @@ class LakeTable:
         merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def _has(table: DeltaTable | None, commit: Commit) -> bool:
-    last = None if table is None else table.transaction_version(commit.query_id)
-    return last is not None and last >= commit.batch_id
+def _offsets_of(table: DeltaTable, commit: Commit) -> str | None:
+    """Those that the batch was committed with. None where its commit is not in the log any more:
+    then the number alone tells."""
+    for entry in table.history(_HISTORY_MAX):
+        key = entry.get("ottla.query_id"), entry.get("ottla.batch_id")
+        if key == (commit.query_id, str(commit.batch_id)):
+            return str(entry["ottla.offsets"])
+    return None
 
 
 def _predicate(own: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ def append(table: LakeTable, batch_id: int, *, query_id: str = "q", **columns: A
 
 def upsert(table: LakeTable, batch_id: int, keys: list[str], **columns: Any) -> bool:
     frame = arrow_frame(pa.table(columns))
-    return table.upsert(frame, LakeCommit("q", batch_id), keys=keys)
+    return table.upsert(frame, LakeCommit("q", batch_id, OFFSETS), keys=keys)
 
 
 def replace(table: LakeTable, query_id: str, **columns: Any) -> bool:
@@ -51,10 +51,29 @@ def test_a_batch_is_in_the_table_once(table: LakeTable) -> None:
     assert append(table, 0, n=[1, 2])
     assert not append(table, 0, n=[1, 2])
     assert append(table, 3, n=[3])
-    assert not append(table, 2, n=[4])
     assert append(table, 0, query_id="other", n=[5])
+    assert not append(table, 3, n=[3])
     assert rows(table) == [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 5}]
     assert (table.last_batch("q"), table.last_batch("other")) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "offsets", "words"),
+    [
+        (2, OFFSETS, r"table t has batch 3 of query q already"),
+        (3, {"topic": {"0": [5, 20]}}, r"batch 3 of query q .*\[5, 20\].* has it with .*\[5, 9\]"),
+    ],
+)
+def test_a_batch_of_other_records_is_not_taken_for_one_that_is_there(
+    table: LakeTable, batch_id: int, offsets: dict[str, Any], words: str
+) -> None:
+    """Of a checkpoint that is older than the table: what the batch has more would be lost."""
+    append(table, 3, n=[3])
+    frame = arrow_frame(pa.table({"n": [4]}))
+    for write in (table.append, lambda *given: table.upsert(*given, keys=["n"])):
+        with pytest.raises(LakeError, match=words):
+            write(frame, LakeCommit("q", batch_id, offsets))
+    assert rows(table) == [{"n": 3}]
 
 
 def test_offsets_are_in_the_commit(table: LakeTable) -> None:
@@ -81,8 +100,8 @@ def test_a_new_column_comes_with_its_first_rows(table: LakeTable) -> None:
     append(table, 0, n=[1])
     assert append(table, 1, n=[2], new=["x"])
     assert table.delta().version() == 1
-    assert append(table, 2, n=[3])
     assert not append(table, 1, n=[2], new=["x"])
+    assert append(table, 2, n=[3])
     assert rows(table) == [{"n": 1, "new": None}, {"n": 2, "new": "x"}, {"n": 3, "new": None}]
 
 
