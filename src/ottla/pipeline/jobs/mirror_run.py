@@ -47,8 +47,11 @@ class MirrorRun:
     def __init__(self, settings: Settings, options: MirrorOptions) -> None:
         self._options = options
         self._read = ReadOptions.parse(_read_options(settings), is_stream=True)
-        for option in ("minPartitions", "maxRecordsPerPartition"):
-            if option in settings.source:
+        for option, value in (
+            ("minPartitions", self._read.min_partitions),
+            ("maxRecordsPerPartition", self._read.max_records_per_partition),
+        ):
+            if value is not None:
                 raise OptionError(option, "mixes up the order of a partition", "remove it")
         source = self._opened(self._read.connection)
         source_id = describe_cluster(source).cluster_id
@@ -161,7 +164,10 @@ class MirrorRun:
     # -- a batch --------------------------------------------------------------------------------
 
     def write(self, frame: DataFrame, batch: Batch) -> None:
-        starts = {where: batch.starts.get(where, self._begun.get(where, 0)) for where in batch.ends}
+        # A partition that was added while the query ran is read from its beginning, always: where
+        # this run would have begun is no matter.
+        begun = {} if batch.batch_id else self._begun
+        starts = {where: batch.starts.get(where, begun.get(where, 0)) for where in batch.ends}
         for where, end in batch.ends.items():
             # Of the first batch of a checkpoint, planned before another run went on.
             if where not in batch.starts and end < starts[where]:

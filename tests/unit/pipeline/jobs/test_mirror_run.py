@@ -17,6 +17,7 @@ from ottla.pipeline.jobs.mirror_groups import ledger_group
 from ottla.pipeline.jobs.mirror_hops import Hop
 from ottla.pipeline.jobs.mirror_run import MirrorRun
 from ottla.pipeline.run.settings import new_settings
+from ottla.pipeline.sink import sink
 from ottla.pipeline.sink.ledger import LedgerError
 from ottla.pipeline.sink.transaction import LedgerEntry
 from ottla.pipeline.source.given_options import Connection, OptionError
@@ -131,9 +132,38 @@ def test_a_first_batch_that_ends_before_the_target_does_is_refused(world: World)
     world.west.groups[LEDGER] = {A: CommittedOffset(40)}
     run = world.run()
     run.starting_offsets()
-    batch = SimpleNamespace(starts={}, ends={A: 30, B: 10})
+    batch = SimpleNamespace(batch_id=0, starts={}, ends={A: 30, B: 10})
     with pytest.raises(LedgerError, match="up to 30, but the target has it up to 40"):
         run.write(cast("Any", None), cast("Any", batch))
+
+
+@pytest.mark.parametrize(
+    ("committed", "starting", "is_written"),
+    [({A: 20, B: 40}, "earliest", False), ({A: 20}, "latest", True)],
+)
+def test_a_partition_that_was_added_is_read_from_its_beginning(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    committed: dict[TopicPartition, int],
+    starting: str,
+    is_written: bool,
+) -> None:
+    """By the source, wherever the mirror itself would start: so nobody may have copied it yet."""
+    written: list[dict[TopicPartition, int]] = []
+    monkeypatch.setattr(sink, "write_batch", lambda *_, **given: written.append(given["starts"]))
+    for other in ("_make", "_sync_if_due"):
+        monkeypatch.setattr(MirrorRun, other, lambda *_: None)
+    world.west.groups[LEDGER] = {where: CommittedOffset(at) for where, at in committed.items()}
+    run = world.run(starting=starting)
+    run.starting_offsets()
+    ends, ids = {A: 30, B: 50}, {"clicks": NO_TOPIC_ID}
+    batch = SimpleNamespace(query_id="q", batch_id=1, starts={A: 20}, ends=ends, topic_ids=ids)
+    if is_written:
+        run.write(cast("Any", None), cast("Any", batch))
+    else:
+        with pytest.raises(LedgerError, match=r"clicks-1 from 0, but the output has .* to 40"):
+            run.write(cast("Any", None), cast("Any", batch))
+    assert written == ([{A: 20, B: 0}] if is_written else [])
 
 
 def test_a_cluster_is_not_mirrored_to_itself(world: World) -> None:
@@ -145,6 +175,8 @@ def test_a_cluster_is_not_mirrored_to_itself(world: World) -> None:
 def test_a_partition_is_not_split(world: World) -> None:
     with pytest.raises(OptionError, match="option minPartitions: mixes up the order"):
         world.run(**{"source.minPartitions": "4"})
+    with pytest.raises(OptionError, match="option maxRecordsPerPartition: mixes up the order"):
+        world.run(**{"source.maxrecordsperpartition": "4"})
 
 
 def test_upkeep_copies_settings_and_groups_when_it_is_time(
