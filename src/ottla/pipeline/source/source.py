@@ -255,14 +255,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _starts(self, begun: Position, ended: Position) -> dict[TopicPartition, int]:
         """Partitions that were added while the query ran, and topics made anew, are read from
-        their beginning."""
+        their beginning; one that retention has taken records from is a loss, as with Spark's
+        connector."""
         starts, added = {}, []
         for where in ended.offsets:
             if begun.is_in(where, ended.topic_ids.get(where.topic)):
                 starts[where] = begun.offsets[where]
             else:
                 added.append(where)
-        return {**starts, **resolve(self._cluster, self._options, Everywhere(EARLIEST), added)}
+        found = resolve(self._cluster, self._options, Everywhere(EARLIEST), added)
+        for where, offset in found.items():
+            if offset > 0 and self._options.fail_on_data_loss:
+                problem = f"{where} was added, and its log starts at offset {offset} by now"
+                raise DataLoss(ErrorCode.OFFSET_OUT_OF_RANGE, f"{problem}; {_GO_ON}")
+        return {**starts, **found}
 
     def _is_too_little(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

@@ -271,6 +271,33 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(stream_of: Stream
     assert bounds(reader.partitions(start, end)) == [(1, 0, LOG_END)]
 
 
+def test_a_partition_that_was_added_and_has_lost_its_beginning(
+    broker: SocketBroker, stream_of: StreamOf
+) -> None:
+    """Of a batch that is planned, and of one that runs again and is given another beginning."""
+    start = Position({TopicPartition("clicks", 0): 0}, {"clicks": TOPIC_ID}).to_json()
+    end = stream_of().latestOffset(start, ReadAllAvailable())
+    whole = broker.answers[ListOffsetsRequest]
+
+    def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        answered = whole(request)
+        assert isinstance(answered, ListOffsetsResponse)
+        for answer in answered.topics[0].partitions:
+            answer.offset = max(answer.offset, 7 * answer.partition_index)
+        return answered
+
+    broker.answers[ListOffsetsRequest] = offsets
+    reader = stream_of()
+    for ask in (
+        lambda: reader.latestOffset(start, ReadAllAvailable()),
+        lambda: reader.partitions(start, end),
+    ):
+        with pytest.raises(DataLoss, match=r"clicks-1 was added, .* offset 7.*failOnDataLoss"):
+            ask()
+    lenient = stream_of(failOnDataLoss="false")
+    assert bounds(lenient.partitions(start, end)) == [(1, 7, LOG_END)]
+
+
 @pytest.mark.parametrize(
     ("start", "words"),
     [
