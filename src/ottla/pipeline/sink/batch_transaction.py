@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ottla.client.blocking import GaveUp
 from ottla.client.blocking_cluster import BlockingCluster
-from ottla.client.blocking_groups import committed_offsets
+from ottla.client.blocking_groups import CommittedOffset, committed_offsets
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.sink.ledger import check_starts, is_written, marked
 from ottla.pipeline.sink.row_writer import Written, give_up
@@ -34,7 +36,10 @@ class BatchTransaction:
     """Made by the driver for one batch, with `begin`; or with `of`, where another process of the
     driver's has begun it. A crash leaves it open until the next one begins, or its time-out."""
 
-    def __init__(self, options: WriteOptions, transaction: Transaction) -> None:
+    def __init__(
+        self, cluster: BlockingCluster, options: WriteOptions, transaction: Transaction
+    ) -> None:
+        self._cluster = cluster
         self._options = options
         self._transaction = transaction
         self.producer = transaction.producer
@@ -47,14 +52,14 @@ class BatchTransaction:
             cluster, options.transactional_id, timeout_ms=options.transaction_timeout_ms
         )
         transaction.init()
-        return cls(options, transaction)
+        return cls(cluster, options, transaction)
 
     @classmethod
     def of(
         cls, cluster: BlockingCluster, options: WriteOptions, producer: ProducerIdAndEpoch
     ) -> BatchTransaction:
         assert options.transactional_id is not None, "a producer is that of a transactional id"
-        return cls(options, Transaction.of(cluster, options.transactional_id, producer))
+        return cls(cluster, options, Transaction.of(cluster, options.transactional_id, producer))
 
     def is_written(
         self,
@@ -112,7 +117,34 @@ class BatchTransaction:
                 f"nothing to tell a replayed batch by; remove option {TRANSACTIONAL_ID}"
             )
         assert self._options.group_id is not None, "there is a group with a transactional id"
-        self._transaction.commit_offsets(self._options.group_id, marked(ends, batch, topic_ids))
+        offsets = marked(ends, batch, topic_ids)
+        try:
+            self._transaction.commit_offsets(self._options.group_id, offsets)
+        except GaveUp as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            # A topic was deleted while it was read: its offsets are nobody's, those of the others
+            # tell that the batch is there.
+            self._transaction.commit_offsets(self._options.group_id, self._of_topics(offsets))
+
+    def _of_topics(
+        self, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Of those that there are."""
+        names = sorted({where.topic for where in offsets})
+        topics = self._cluster.topics(names)
+        found = {
+            where: offset
+            for where, offset in offsets.items()
+            if where.topic in topics and where.partition in topics[where.topic].partitions
+        }
+        if not found:
+            raise BatchFailed(
+                f"none of {', '.join(names)} is at {self._cluster.bootstrap_servers}, so their "
+                f"offsets cannot be committed there; were they deleted? Where they are in another "
+                f"cluster remove option {TRANSACTIONAL_ID}"
+            )
+        return found
 
 
 def check_written(written: Sequence[Written | None], producer: ProducerIdAndEpoch) -> None:

@@ -16,6 +16,12 @@ from ottla.pipeline.sink.transaction import LedgerEntry
 from ottla.pipeline.sink.write_options import WriteOptions
 from ottla.pipeline.source.given_options import OptionError
 from ottla.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from tests.support.socket_broker import SocketBroker
 from tests.support.socket_transactions import PRODUCER_ID, Transactions
 
@@ -120,6 +126,47 @@ def test_rows_from_no_topic_have_no_ledger(
     with pytest.raises(BatchFailed, match="nothing to tell a replayed batch by"):
         transaction.commit([WRITTEN], BATCH, {})
     assert brokers_side.ends == ["abort"]
+
+
+def refuse_topics_but(name: str, broker: SocketBroker) -> None:
+    """As brokers do with offsets of topics that they do not have: the others they take."""
+    taken = broker.answers[TxnOffsetCommitRequest]
+
+    def commit_offsets(request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+        gone = [topic for topic in request.topics if topic.name != name]
+        request.topics = [topic for topic in request.topics if topic.name == name]
+        answered = taken(request)
+        assert isinstance(answered, TxnOffsetCommitResponse)
+        for topic in gone:
+            refused = [
+                TxnOffsetCommitResponsePartition(
+                    partition_index=one.partition_index,
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+                for one in topic.partitions
+            ]
+            answered.topics.append(
+                TxnOffsetCommitResponseTopic(name=topic.name, partitions=refused)
+            )
+        return answered
+
+    broker.answers[TxnOffsetCommitRequest] = commit_offsets
+
+
+def test_an_input_that_was_deleted_while_it_was_read_is_left_out_of_the_ledger(
+    broker: SocketBroker,
+    brokers_side: Transactions,
+    transaction: BatchTransaction,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the batch could never be committed, however often it is run again."""
+    monkeypatch.setattr("ottla.client.blocking_cluster._ABSENT_S_MAX", 0.1)
+    refuse_topics_but("clicks", broker)
+    transaction.commit([WRITTEN], BATCH, {**ENDS, TopicPartition("gone", 0): 5})
+    assert (brokers_side.ends, brokers_side.committed) == (["commit"], marked(ENDS, BATCH))
+    with pytest.raises(BatchFailed, match="none of gone is at "):
+        transaction.commit([WRITTEN], BATCH, {TopicPartition("gone", 0): 5})
+    assert brokers_side.ends == ["commit", "abort"]
 
 
 @pytest.mark.parametrize("batch", [BATCH, None])
