@@ -160,7 +160,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamReader, (self._given,)
 
     def initialOffset(self) -> dict[str, Any]:
-        self._initial = self._position(self._options.start, is_missing_allowed=False).to_json()
+        initial = self._position(self._options.start, is_missing_allowed=False)
+        if self._target is not None:
+            # That was asked for before, and at the latest offsets more may have come since.
+            offsets = dict(self._target.offsets)
+            for where, offset in initial.offsets.items():
+                offsets[where] = max(offset, offsets.get(where, offset))
+            self._target = Position(offsets, {**self._target.topic_ids, **initial.topic_ids})
+        self._initial = initial.to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -264,6 +264,29 @@ def test_what_comes_later_is_not_available_now(broker: SocketBroker, stream_of: 
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
 
 
+def test_what_comes_between_the_end_and_the_start_is_no_loss(
+    broker: SocketBroker, stream_of: StreamOf
+) -> None:
+    """Spark asks for the end of what is available first, then for the latest offsets to begin."""
+    reader = stream_of(startingOffsets="latest")
+    reader.prepareForTriggerAvailableNow()
+    whole = broker.answers[ListOffsetsRequest]
+
+    def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+        answered = whole(request)
+        assert isinstance(answered, ListOffsetsResponse)
+        for answer in answered.topics[0].partitions:
+            answer.offset += answer.partition_index
+        return answered
+
+    broker.answers[ListOffsetsRequest] = offsets
+    start = reader.initialOffset()
+    assert start == position(0, LOG_END + 1)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end == {**start, "@begun": {"clicks": {"0": 0, "1": LOG_END + 1}}}
+    assert reader.partitions(start, end) == []
+
+
 def test_a_partition_that_was_added_is_read_from_its_beginning(stream_of: StreamOf) -> None:
     start = Position({TopicPartition("clicks", 0): 0}, {"clicks": TOPIC_ID}).to_json()
     reader = stream_of()
