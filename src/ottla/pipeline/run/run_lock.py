@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 from typing import IO
+
+_ATTEMPTS = 5
+_PAUSE_S = 0.05
 
 
 class AlreadyRunning(Exception):
@@ -22,15 +26,13 @@ class RunLock:
     def __enter__(self) -> RunLock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = self._path.open("a+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _is_taken(file):
             file.close()
             holder = self._text()
             raise AlreadyRunning(
                 f"process {holder or '?'} runs this job in {self._path.parent} already; stop it, "
                 "or take another folder"
-            ) from None
+            )
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -58,3 +60,15 @@ class RunLock:
 
     def _text(self) -> str:
         return self._path.read_text().strip()
+
+
+def _is_taken(file: IO[str]) -> bool:
+    """Not at once: whoever looks at who has it has it for an instant, too."""
+    for _ in range(_ATTEMPTS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+    return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,16 @@ def test_it_is_free_when_its_process_is_gone(tmp_path: Path) -> None:
     assert RunLock(tmp_path).holder() is None
     with RunLock(tmp_path):
         pass
+
+
+def test_who_only_looks_keeps_nobody_from_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`status` holds it for an instant, in which a run may begin."""
+    with RunLock(tmp_path):
+        pass
+    with (tmp_path / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+        with RunLock(tmp_path):
+            assert RunLock(tmp_path).holder() == os.getpid()
