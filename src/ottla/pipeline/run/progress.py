@@ -113,10 +113,11 @@ class ProgressFolder:
         os.replace(other, path)
 
     def read(self, query: str) -> QueryProgress | None:
-        """None where it has never run."""
+        """None where it has never run, and where the file is not whole, or of another version: it
+        is there to be shown, no reason not to start."""
         try:
             return QueryProgress.parse(json.loads((self._folder / f"{query}.json").read_text()))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
             return None
 
     def queries(self) -> list[str]:

@@ -72,3 +72,13 @@ def test_it_is_the_same_when_it_is_read(tmp_path: Path) -> None:
     assert (progress.batches, progress.rows) == (2 * HISTORY, 2 * HISTORY * 400)
     assert progress.batch_ms == list(range(HISTORY, 2 * HISTORY))
     assert folder.queries() == ["traffic"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"job":"activity"}', '{"last":null,"of_old":1}'])
+def test_a_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    """A machine that went down has left it empty, or it is of another version: it only shows
+    something, and the job must start."""
+    folder = ProgressFolder(tmp_path)
+    folder.write(QueryProgress("activity", "traffic", "group"))
+    (tmp_path / "progress" / "traffic.json").write_text(text)
+    assert folder.read("traffic") is None
