@@ -11,7 +11,7 @@ import functools
 import gc
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +40,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.client.blocking import ClientError, GaveUp
+from ottla.client.blocking import ClientError, Deadline, GaveUp
 from ottla.client.blocking_cluster import EARLIEST, BlockingCluster
 from ottla.client.blocking_groups import CommittedOffset, commit_offsets
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -78,6 +78,10 @@ _TYPES: dict[str, DataType] = {
 _LOGGER = logging.getLogger(__name__)
 _COMMIT_TIMEOUT_S = 5.0
 """The next batch waits meanwhile."""
+
+_ABSENT_S = 10.0
+_ABSENT_PAUSE_S = 0.25
+"""So long a broker that has just started may not know a topic yet."""
 
 _GO_ON = "to go on without what is lost set option failOnDataLoss to false"
 _TOPIC_IS_GONE = frozenset(
@@ -180,8 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Position.from_json(start)
         self._tell_group(begun)
-        latest = self._target or self._position(self._options.end, is_missing_allowed=True)
-        self._latest = latest
+        latest = self._latest = self._latest_of({where.topic for where in begun.offsets})
         if self._options.fail_on_data_loss:
             check_named(self._cluster, self._options, {*begun.offsets, *latest.offsets})
             _check_loss(begun, latest)
@@ -243,6 +246,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if problem is not None and problem != self._commit_problem:
             _LOGGER.warning("the lag of group %s is not up to date: %s", group_id, problem)
         self._commit_problem = problem
+
+    def _latest_of(self, topics: Set[str]) -> Position:
+        """With these among them, unless they are gone: one that a broker only does not know yet
+        would come back as a new one, and be read a second time."""
+        latest = self._target or self._position(self._options.end, is_missing_allowed=True)
+        deadline = Deadline(_ABSENT_S)
+        while topics - latest.topic_ids.keys() and deadline.pause(_ABSENT_PAUSE_S):
+            latest = self._position(self._options.end, is_missing_allowed=True)
+        if self._target is not None:
+            self._target = latest
+        return latest
 
     def _position(self, boundary: Boundary, *, is_missing_allowed: bool) -> Position:
         try:

@@ -52,6 +52,12 @@ LOG_END = 40
 StreamOf = Callable[..., StreamReader]
 
 
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.pipeline.source.source._ABSENT_S", 0.2)
+    monkeypatch.setattr("ottla.pipeline.source.source._ABSENT_PAUSE_S", 0.01)
+
+
 @pytest.fixture
 def broker() -> Iterator[SocketBroker]:
     """Partition 1 of `clicks` has records, partition 0 is empty."""
@@ -347,6 +353,28 @@ def test_a_topic_made_anew_is_read_from_its_beginning_where_loss_is_allowed(
 
 def without_topics(broker: SocketBroker) -> None:
     broker.answers[MetadataRequest] = lambda request: broker.metadata(topics=[])
+
+
+@pytest.mark.parametrize("is_strict", ["true", "false"])
+@pytest.mark.parametrize("is_once", [True, False])
+def test_a_topic_that_a_broker_does_not_know_yet_is_not_gone(
+    broker: SocketBroker, stream_of: StreamOf, is_strict: str, is_once: bool
+) -> None:
+    """It has just started. Taken for gone, the topic would be read from its beginning again."""
+    there = broker.answers[MetadataRequest]
+    asked: list[MetadataRequest] = []
+
+    def metadata(request: MetadataRequest) -> Any:
+        asked.append(request)
+        return broker.metadata(topics=[]) if len(asked) <= 2 else there(request)
+
+    broker.answers[MetadataRequest] = metadata
+    reader = stream_of(failOnDataLoss=is_strict)
+    if is_once:
+        reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(position(0, 3), ReadAllAvailable())
+    assert end == position(0, LOG_END)
+    assert bounds(reader.partitions(position(0, 3), end)) == [(1, 3, LOG_END)]
 
 
 def test_a_topic_that_is_gone_is_a_loss_and_one_that_never_was_an_error(
