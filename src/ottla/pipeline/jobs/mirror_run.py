@@ -219,7 +219,7 @@ class MirrorRun:
     def _sync_if_due(self, *, is_last: bool = False) -> None:
         if not is_last and time.monotonic() < self._next_sync_s:
             return
-        topics = selected_topics(self._clusters.source, self._read)
+        topics = selected_topics(self._clusters.source, self._read, is_missing_allowed=True)
         self._sync_topics(topics)
         committed = self._ledger(topics)
         positions = {where: offset.offset for where, offset in committed.items()}

@@ -196,6 +196,19 @@ def test_upkeep_copies_settings_and_groups_when_it_is_time(
     assert len(done) == 6
 
 
+def test_upkeep_leaves_out_a_topic_that_is_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether to go on without it is for the source to say: see failOnDataLoss."""
+    made: list[list[str]] = []
+    monkeypatch.setattr(MirrorRun, "_sync_topics", lambda _, topics: made.append(sorted(topics)))
+    run = world.run(topics="clicks,old")
+    run.starting_offsets()
+    del world.east.logs[OLD]
+    run.upkeep(False)
+    assert made == [["clicks"]]
+
+
 def test_upkeep_does_not_wait_for_a_batch_unless_it_is_the_last(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
