@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +49,7 @@ def test_it_ends_by_itself_with_every_event_read_back(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_no_broker_behind(
-    demo: subprocess.Popen[str], number: signal.Signals
+    tmp_path: Path, demo: subprocess.Popen[str], number: signal.Signals
 ) -> None:
     assert demo.stdout is not None
     demo.stdout.readline()
@@ -61,4 +60,4 @@ def test_a_signal_leaves_no_broker_behind(
     assert (demo.returncode, err) == (0, "")
     assert "read back" in out
     assert not broker.is_running()
-    assert not [name for name in os.listdir(tempfile.gettempdir()) if str(broker.pid) in name]
+    assert os.listdir(tmp_path) == []
