@@ -257,8 +257,8 @@ class _Shown:
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:
             width, note = self._live.console.width, self._note
-            if all(one.last is None for one in self._run.progress):
+            if not any(one.batch_ms for one in self._run.progress):
                 waited_s = time.monotonic() - self._began_s
-                note = f"first batches, {waited_s:.0f} s: they take longest; {self._end}"
+                note = f"no batch yet after {waited_s:.0f} s, the first takes longest; {self._end}"
             table = drawn(self._title, note, self._run.progress, width)
             self._live.update(table, refresh=True)
