@@ -113,10 +113,20 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
             click.echo(f"from {iso_of(from_ms)} on, out of {input_text(settings)}:", err=True)
             click.echo(f"  replaced in {settings.lake}: {', '.join(tables) or '-'}", err=True)
             click.echo(f"  written to again: {', '.join(topics) or '-'}", err=True)
-            click.confirm("replay?", abort=True, err=True)
+            if not _is_confirmed():
+                text = "nothing was changed; --yes replays without asking"
+                raise Failure(text, ExitCode.INTERRUPTED)
         _check_broker(settings)
         begin_replay(settings.folder, Replay(from_ms))
         return _run(job, settings, is_once=True, as_json=as_json)
+
+
+def _is_confirmed() -> bool:
+    try:
+        return click.confirm("replay?", err=True)
+    except click.Abort:  # Ctrl-C, or nobody there to answer
+        click.echo(err=True)
+        return False
 
 
 def _queries(job: Job, settings: Settings) -> list[Any]:
@@ -238,7 +248,7 @@ class _Shown:
     @contextmanager
     def around(self, run: JobRun) -> Iterator[None]:
         if run.replay is not None and not self._as_json:
-            warn(f"out of records from {iso_of(run.replay.from_ms)} on, as replay was told")
+            warn(f"a replay has begun its outputs anew, from {iso_of(run.replay.from_ms)} on")
         if self._as_json:
             yield
             return

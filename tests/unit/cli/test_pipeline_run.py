@@ -69,6 +69,7 @@ def test_a_replay_is_asked_for(
     assert "from 2026-01-31T00:00:00.000Z on, out of topic logs" in text
     assert "replaced in /the/lake: dead_letters, logs, logs_error_rates" in text
     assert "written to again: logs-error-rates" in text
+    assert "nothing was changed; --yes replays without asking" in text
     assert (tmp_path / "checkpoints" / "lines").exists()
 
 
@@ -189,7 +190,7 @@ def test_a_replay_has_new_checkpoints(
     (tmp_path / "checkpoints" / "lines").mkdir(parents=True)
     args = ["--from", "2026-01-31T00:00:00Z", "--yes", "--folder", str(tmp_path)]
     text = said(capsys, ExitCode.OK, "replay", "logs", *args)
-    assert "out of records from 2026-01-31T00:00:00.000Z on, as replay was told" in text
+    assert "a replay has begun its outputs anew, from 2026-01-31T00:00:00.000Z on" in text
     assert not (tmp_path / "checkpoints" / "lines").exists()
 
 
