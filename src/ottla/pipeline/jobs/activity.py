@@ -17,10 +17,11 @@ from ottla.pipeline.jobs import activity_top
 from ottla.pipeline.jobs.activity_answers import sessions, subjects, traffic
 from ottla.pipeline.jobs.activity_records import FIELDS, actions, parsed
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
+from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 EVENTS_TABLE = "activity"
 TRAFFIC_TABLE, TRAFFIC_TOPIC = "activity_traffic", "activity-traffic"
@@ -50,14 +51,14 @@ def write_traffic(frame: DataFrame, batch: Batch) -> None:
         keys=("day", "window", "start"),
         partition_by=("day",),
     )
-    batch.to_topic(_records(frame, F.col("window"), _iso("start")), TRAFFIC_TOPIC, **_RECORD)
+    batch.to_topic(keyed_records(frame, F.col("window"), iso("start")), TRAFFIC_TOPIC, **_RECORD)
 
 
 def write_sessions(frame: DataFrame, batch: Batch) -> None:
     batch.lake.table(SESSIONS_TABLE).append(
         frame.withColumn("day", F.to_date("start")), batch.commit, partition_by=("day",)
     )
-    batch.to_topic(_records(frame, F.col("user"), _iso("start")), SESSIONS_TOPIC, **_RECORD)
+    batch.to_topic(keyed_records(frame, F.col("user"), iso("start")), SESSIONS_TOPIC, **_RECORD)
 
 
 def write_top(frame: DataFrame, batch: Batch) -> None:
@@ -82,17 +83,6 @@ def write_top(frame: DataFrame, batch: Batch) -> None:
 
 
 _RECORD = {"key": "key", "value": "value"}
-
-
-def _records(frame: DataFrame, *key: Column) -> DataFrame:
-    """The key names the window: of a row that comes again a compacted topic keeps the newest."""
-    return frame.select(
-        F.concat_ws(" ", *key).alias("key"), F.to_json(F.struct("*")).alias("value")
-    )
-
-
-def _iso(name: str) -> Column:
-    return F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
 
 def queries(settings: Settings) -> list[Query]:

@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ottla.pipeline.jobs import log_columns
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
+from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.jobs.log_lines import ERROR
-from ottla.pipeline.jobs.times import SPARK_ISO
 from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ def error_rates(parsed: DataFrame, watermark: str) -> DataFrame:
 
 
 def rate_records(rates: DataFrame) -> DataFrame:
-    """The key names the row: what a replay writes again is known by it."""
-    rates = rates.drop("day")
-    return rates.select(
-        F.concat_ws(" ", "service", F.date_format("minute", SPARK_ISO)).alias("key"),
-        F.to_json(F.struct("*")).alias("value"),
-    )
+    return keyed_records(rates.drop("day"), F.col("service"), iso("minute"))
 
 
 def write_lines(frame: DataFrame, batch: Batch) -> None:

@@ -17,8 +17,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ottla.pipeline.jobs import metric_samples
 from ottla.pipeline.jobs.alarms import RULES, WINDOWS_S, Rule, read_rules
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
+from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.jobs.metric_samples import SAMPLES
-from ottla.pipeline.jobs.times import SPARK_ISO
 from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
@@ -148,12 +148,8 @@ def like_of(pattern: str) -> str:
 
 
 def alarm_records(alarms: DataFrame) -> DataFrame:
-    """The key names the alarm: what a replay writes again is known by it."""
-    alarms = alarms.drop("day")
-    return alarms.select(
-        F.concat_ws(" ", "rule", "host", F.date_format("window_start", SPARK_ISO)).alias("key"),
-        F.to_json(F.struct("*")).alias("value"),
-    )
+    key = (F.col("rule"), F.col("host"), iso("window_start"))
+    return keyed_records(alarms.drop("day"), *key)
 
 
 def write_windows(frame: DataFrame, batch: Batch, rules: Sequence[Rule]) -> None:
