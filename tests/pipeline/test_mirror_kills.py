@@ -14,9 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.pipeline.test_sink_kills import CRASHES, tear
 from tests.support.counts import IS_FULL, count
-from tests.support.crashing_driver import run_driver
+from tests.support.crashing_driver import CRASHES, run_driver, tear
 from tests.support.mirrors import Record, produce, records_of
 from tests.support.need import need_java
 from tests.support.ottla_process import OttlaProcess

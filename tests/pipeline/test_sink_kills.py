@@ -9,9 +9,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.pipeline.sink.checkpoint import Checkpoint
 from tests.support.counts import IS_FULL
-from tests.support.crashing_driver import run_driver
+from tests.support.crashing_driver import CRASHES, run_driver, tear
 from tests.support.need import need_java
 from tests.support.read_back import read_back
 from tests.support.side_by_side import Subject
@@ -20,16 +19,6 @@ DRIVER = Path(__file__).parent / "drivers" / "keyed_copy.py"
 INPUT_PARTITIONS, OUTPUT_PARTITIONS = 8, 3
 KEYS, ROWS = 30, 900
 
-CRASHES = (
-    # The transaction has ended, and Spark does not know: it runs the batch again.
-    "after ottla.pipeline.sink.transaction:Transaction.commit",
-    # All is written, and the offsets are, but the transaction has not ended.
-    "before ottla.pipeline.sink.transaction:Transaction.commit",
-    # A task has written, and the driver has not heard of it.
-    "after ottla.pipeline.sink.row_writer:write_rows",
-    # The batch is planned in the checkpoint, and not begun.
-    "before ottla.pipeline.source.source:StreamReader.partitions",
-)
 # Starting Spark again and again is what takes the time: quick runs have each crash, and each broker
 # and way, but not all of them together.
 ALL = [(name, way, CRASHES) for name in ("Ottla", "Apache Kafka") for way in ("stream", "batch")]
@@ -73,15 +62,3 @@ def fill(subject: Subject, topic: str) -> None:
     for number in range(ROWS):
         producer.produce(topic, key=b"%d" % (number % KEYS), value=b"%d" % number)
     assert producer.flush(30) == 0
-
-
-def tear(folder: Path) -> None:
-    """What a crash in the middle of writing the next file of each log leaves: half of it, under
-    the name that files have until they are whole."""
-    checkpoint = Checkpoint(str(folder))
-    planned = checkpoint.last_planned()
-    assert planned is not None
-    whole = (folder / "offsets" / str(planned)).read_bytes()
-    for name, batch_id in (("offsets", planned + 1), ("commits", planned)):
-        torn = folder / name / f".{batch_id}.2f1f6f6e-2f5e-4b0c-9f4e-6a3c1d2e4b5a.tmp"
-        torn.write_bytes(whole[: len(whole) // 2])

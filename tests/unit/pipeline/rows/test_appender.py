@@ -93,12 +93,6 @@ class Partitions:
 
 
 @pytest.fixture
-def broker() -> Iterator[SocketBroker]:
-    with SocketBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 def partitions(broker: SocketBroker) -> Partitions:
     return Partitions(broker)
 

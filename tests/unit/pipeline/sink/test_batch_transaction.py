@@ -34,17 +34,6 @@ OTHER = Written(1, 1, {ONE: Appended(3, 3, 1)}, PRODUCER)
 
 
 @pytest.fixture
-def broker() -> Iterator[SocketBroker]:
-    with SocketBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def brokers_side(broker: SocketBroker) -> Transactions:
-    return Transactions(broker)
-
-
-@pytest.fixture
 def options(broker: SocketBroker) -> WriteOptions:
     return WriteOptions.parse(
         {

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +19,6 @@ from tests.support.socket_transactions import PRODUCER_ID, Transactions
 
 PRODUCER = ProducerIdAndEpoch(PRODUCER_ID, 0)
 ZERO, ONE = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
-
-
-@pytest.fixture
-def broker() -> Iterator[SocketBroker]:
-    with SocketBroker() as broker:
-        yield broker
 
 
 @pytest.fixture

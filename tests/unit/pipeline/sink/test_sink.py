@@ -30,17 +30,6 @@ INPUT = TopicPartition("clicks", 1)
 
 
 @pytest.fixture
-def broker() -> Iterator[SocketBroker]:
-    with SocketBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def brokers_side(broker: SocketBroker) -> Transactions:
-    return Transactions(broker)
-
-
-@pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     """Of a query that has planned batch 2."""
     (tmp_path / "metadata").write_text('{"id":"query"}')

@@ -23,12 +23,6 @@ PRODUCER = ProducerIdAndEpoch(9, 4)
 
 
 @pytest.fixture
-def broker() -> Iterator[SocketBroker]:
-    with SocketBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 def sole(broker: SocketBroker) -> Iterator[SoleWriter]:
     with BlockingCluster(broker.bootstrap) as cluster:
         yield SoleWriter(cluster, Transaction.of(cluster, "mine", PRODUCER))
