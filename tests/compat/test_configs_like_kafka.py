@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
 
 from ottla.kernel.config.broker import DIFFERS
 from tests.support.ottla_process import OttlaProcess
+from tests.support.raw_client import RawClient
+from tests.support.side_by_side import settle
 from tools.apache_kafka import ApacheKafkaBroker
 
 TOPIC = "configs-like-kafka"
@@ -69,6 +71,7 @@ class Subject:
 
     def __init__(self, bootstrap: str) -> None:
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._bootstrap = bootstrap
         (self.broker_id,) = map(str, self.admin.list_topics(timeout=TIMEOUT_S).brokers)
 
     def create_topic(self, name: str, config: dict[str, str]) -> None:
@@ -76,6 +79,8 @@ class Subject:
         self.admin.create_topics([topic])[name].result(TIMEOUT_S)
 
     def describe(self, kind: str, name: str) -> dict[str, Any]:
+        with RawClient(self._bootstrap) as client:
+            settle(client)
         resource = ConfigResource(kind, name)
         found: dict[str, Any] = self.admin.describe_configs([resource])[resource].result(TIMEOUT_S)
         return found

@@ -22,7 +22,7 @@ from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, Descri
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.ottla_process import OttlaProcess
 from tests.support.raw_client import as_dict
-from tests.support.side_by_side import Both, Subject, a_batch, assert_alike
+from tests.support.side_by_side import Both, Subject, a_batch, assert_alike, settle
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -113,6 +113,7 @@ def describe(subject: Subject, kind: int, name: str, *keys: str, version: int = 
         resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
     )
     request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    settle(subject.client)
     answer = as_dict(subject.ask(request, version))
     for result in answer["results"]:
         result["configs"].sort(key=lambda one: one["name"])

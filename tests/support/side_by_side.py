@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
@@ -12,11 +13,13 @@ from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.api import APIS, ApiKey
+from ottla.wire.messages import incremental_alter_configs
 from ottla.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -151,6 +154,37 @@ class Subject:
             **options,
         )
         return self.ask(request, version)
+
+
+_GROUP = 32
+_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+_session_timeouts_ms = itertools.cycle(range(45_001, 60_000))
+
+
+def settle(client: RawClient) -> None:
+    """Apache Kafka acknowledges a change before its broker knows of it. The broker takes changes
+    one after the other, each first into what it shows, then into how it acts: once it shows the
+    second of these two, which nobody else looks at, it acts on all that came before."""
+    for value in map(str, itertools.islice(_session_timeouts_ms, 2)):
+        change = incremental_alter_configs.AlterConfigsResource(
+            resource_type=_GROUP,
+            resource_name="settle",
+            configs=[incremental_alter_configs.AlterableConfig(name=_SESSION_TIMEOUT, value=value)],
+        )
+        request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[change])
+        (answer,) = client.ask(request, newest(request)).responses
+        assert answer.error_code == 0, answer
+        while _shown_session_timeout(client) != value:
+            time.sleep(0.005)
+
+
+def _shown_session_timeout(client: RawClient) -> str | None:
+    resource = DescribeConfigsResource(
+        resource_type=_GROUP, resource_name="settle", configuration_keys=[_SESSION_TIMEOUT]
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    value: str | None = client.ask(request, newest(request)).results[0].configs[0].value
+    return value
 
 
 Both = tuple[Subject, Subject]
