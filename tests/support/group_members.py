@@ -127,6 +127,9 @@ class KafkaPythonMember(_Threaded):
         try:
             listener = _KafkaPythonListener(self.events)
             self._consumer.subscribe([self._topic], listener=listener)
+            # If it learns of the partitions only after it has led an assignment, kafka-python 3.0
+            # joins again, and forgets that it did when the answer comes between two polls.
+            self._consumer.topics()
             while not self._stopping.is_set():
                 for records in self._consumer.poll(100).values():
                     self.seen += [(record.partition, record.value) for record in records]
