@@ -85,6 +85,7 @@ class Fetcher:
         self._max_bytes = max_bytes
         self._is_loss_allowed = is_loss_allowed
         self._sent: _Sent | None = None
+        self._nothing_at = -1
         self.offset = start_offset
         """Where reading goes on; at the end of the range when all was read."""
 
@@ -99,6 +100,8 @@ class Fetcher:
 
     def _decoded(self, content: _Content) -> Iterator[pa.RecordBatch]:
         rest = content.records
+        if not len(rest):
+            self.offset = content.next_offset
         while self.offset < content.next_offset:
             decoded = decode_batches(
                 rest,
@@ -167,6 +170,11 @@ class Fetcher:
                     f"{len(records)} bytes came of {self._topic_partition} at offset "
                     f"{self.offset}, and no record at or after it in them"
                 )
+            if self._readable_end(partition) >= self._end_offset:
+                # Compaction has removed whatever was there, up to the end; if that is said twice.
+                if self._nothing_at == self.offset:
+                    return _Content(records, None, self._end_offset)
+                self._nothing_at = self.offset
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"{self._topic_partition} has nothing at offset {self.offset}; its high watermark "
@@ -177,6 +185,13 @@ class Fetcher:
             listed = partition.aborted_transactions or []
             aborted = AbortedTransactions((one.producer_id, one.first_offset) for one in listed)
         return _Content(records, aborted, min(next_offset, self._end_offset))
+
+    def _readable_end(self, partition: PartitionData) -> int:
+        """Where the records end that the broker would have sent, if there were any."""
+        is_committed = self._isolation_level != READ_UNCOMMITTED
+        if is_committed and partition.last_stable_offset >= 0:
+            return partition.last_stable_offset
+        return partition.high_watermark
 
     def _send_ahead(self, offset: int) -> None:
         try:

@@ -203,6 +203,20 @@ def test_a_log_that_ends_too_early_is_a_loss_too() -> None:
         assert found.offset == 100
 
 
+def test_nothing_behind_what_compaction_has_left_is_no_loss() -> None:
+    with SocketBroker() as broker, cluster_of(broker, retry_timeout_s=0.2) as cluster:
+        log = Log(broker)
+        del log.batches[4:]
+        fetcher = new_fetcher(cluster)
+        assert read(fetcher) == list(range(40))
+        assert fetcher.offset == END
+        # Records of a transaction that is still open may come: those are waited for.
+        log.problems[40] = [lambda: answered(records=b"", last_stable_offset=50)] * 100
+        with pytest.raises(DataLoss, match="ends at offset 40"):
+            read(new_fetcher(cluster))
+        assert read(new_fetcher(cluster, end=50)) == list(range(40))
+
+
 def test_a_broker_that_stays_away_fails_the_reading_with_its_name() -> None:
     with SocketBroker() as broker, cluster_of(broker, retry_timeout_s=0.2) as cluster:
         log = Log(broker)
