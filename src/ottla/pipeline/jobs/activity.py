@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from ottla.pipeline.jobs import activity_top
 from ottla.pipeline.jobs.activity_answers import sessions, subjects, traffic
-from ottla.pipeline.jobs.activity_records import FIELDS, actions, parsed
+from ottla.pipeline.jobs.activity_records import FIELDS, NEEDED, actions, parsed
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
 from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.lake import dead_letters
@@ -31,7 +31,6 @@ TOP_TABLE, TOP_TOPIC = "activity_top", "activity-top"
 
 _SOURCE = ("topic", "partition", "offset")
 _PLACE = "day date, kind string, rank int, subject string, count long"
-_VALUE = ("value",)
 
 
 def write_events(frame: DataFrame, batch: Batch) -> None:
@@ -104,7 +103,7 @@ def queries(settings: Settings) -> list[Query]:
             write=write_traffic,
             topics=(TRAFFIC_TOPIC,),
             tables=(TRAFFIC_TABLE,),
-            columns=_VALUE,
+            columns=NEEDED,
         ),
         Query(
             name="sessions",
@@ -114,7 +113,7 @@ def queries(settings: Settings) -> list[Query]:
             write=write_sessions,
             topics=(SESSIONS_TOPIC,),
             tables=(SESSIONS_TABLE,),
-            columns=_VALUE,
+            columns=NEEDED,
         ),
         Query(
             name="top",
@@ -124,7 +123,7 @@ def queries(settings: Settings) -> list[Query]:
             write=write_top,
             topics=(TOP_TOPIC,),
             tables=(SUBJECTS_TABLE, TOP_TABLE),
-            columns=_VALUE,
+            columns=NEEDED,
         ),
     ]
 

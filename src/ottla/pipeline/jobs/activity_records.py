@@ -6,7 +6,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from ottla.pipeline.jobs.times import FROM_THE_FUTURE
+
 PAGE_VIEW, SEARCH, CLICK = TYPES = ("page_view", "search", "click")
+NEEDED = ("value", "timestamp")
 FIELDS = ("id", "type", "time", "user", "page", "query", "target")
 
 _SEAL = "_seal"
@@ -19,7 +22,7 @@ _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d{1,6})?Z\z"
 
 def parsed(rows: DataFrame) -> DataFrame:
     """Every row, with its fields and a `reason`: what is wrong with it, or null. The fields of a
-    broken row mean nothing. Of `rows` only the column `value` is needed."""
+    broken row mean nothing. Of `rows` only the columns in `NEEDED` are."""
     text = F.col("value").cast("string")
     whole = rows.columns
     rows = rows.withColumn("_text", F.when(F.is_valid_utf8(text), text))
@@ -64,12 +67,18 @@ def _reason(fields: dict[str, Column]) -> Column:
         (~kind.isin(*TYPES), f"type is none of {', '.join(TYPES)}"),
         (missing("time"), "time is missing"),
         (fields["time"].isNull(), "time is none like 2026-01-01T00:00:00.064Z"),
+        (_is_ahead(fields["time"]), FROM_THE_FUTURE),
         (missing("user"), "user is missing"),
         (kind.isin(PAGE_VIEW, CLICK) & missing("page"), "page is missing"),
         ((kind == SEARCH) & missing("query"), "query is missing"),
         ((kind == CLICK) & missing("target"), "target is missing"),
     ]
     return F.coalesce(*(F.when(is_wrong, F.lit(reason)) for is_wrong, reason in checks))
+
+
+def _is_ahead(time: Column) -> Column:
+    """As `times.problem_ahead` says."""
+    return F.coalesce(time > F.col("timestamp") + F.expr("interval 24 hours"), F.lit(False))
 
 
 def actions(rows: DataFrame) -> DataFrame:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 SPARK_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 """As Spark writes times into JSON, where its session's zone is UTC."""
 
+FROM_THE_FUTURE = "its time is more than a day after the record's timestamp"
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_US = 86_400_000_000
 _MIN_US = -62_135_596_800_000_000
@@ -40,4 +42,4 @@ def problem_ahead(time_us: int, timestamp_us: int | None) -> str | None:
     hour ahead of their clock, so that of the record can be trusted as a bound."""
     if timestamp_us is None or time_us - timestamp_us <= _DAY_US:
         return None
-    return "its time is more than a day after the record's timestamp"
+    return FROM_THE_FUTURE

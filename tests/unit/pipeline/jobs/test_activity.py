@@ -11,10 +11,10 @@ PAGE = Path(__file__).parents[4] / "docs/pipelines/activity.md"
 SETTINGS = Settings(bootstrap="here:1", folder=Path("f"), lake="l")
 
 
-def test_only_what_is_kept_reads_more_than_values() -> None:
+def test_only_what_is_kept_reads_more_than_values_and_timestamps() -> None:
     columns = {query.name: query.columns for query in JOB.queries(SETTINGS)}
 
-    assert {name for name, names in columns.items() if names != ("value",)} == {"events"}
+    assert {name for name, names in columns.items() if names != ("value", "timestamp")} == {"events"}
 
 
 def test_the_page_names_all_that_is_written() -> None:

@@ -12,6 +12,7 @@ from ottla.pipeline.generate.activity import Generator
 from ottla.pipeline.generate.event import limited
 from ottla.pipeline.jobs.activity_records import actions, parsed
 
+MIDNIGHT = datetime(2026, 1, 1)
 TIME = "2026-01-01T00:00:00.064Z"
 VIEW = {"id": "a-1", "type": "page_view", "time": TIME, "user": "ada", "page": "/docs"}
 SEARCH = {"type": "search", "time": TIME, "user": "ada", "query": "red shoes"}
@@ -19,6 +20,7 @@ CLICK = {"type": "click", "time": TIME, "user": "ada", "page": "/docs", "target"
 
 NO_OBJECT = "not a JSON object"
 NO_TYPE = "type is none of page_view, search, click"
+AHEAD = "its time is more than a day after the record's timestamp"
 NO_TIME = "time is none like 2026-01-01T00:00:00.064Z"
 
 
@@ -74,6 +76,8 @@ BROKEN = [
     (changed(VIEW, time="2026-02-30T00:00:00Z"), NO_TIME),
     (changed(VIEW, time="2026-01-01T25:00:00Z"), NO_TIME),
     (changed(VIEW, time=1767225600064), NO_TIME),
+    (changed(VIEW, time="2026-01-02T00:00:00.000001Z"), AHEAD),
+    (changed(VIEW, time="9999-12-31T23:59:59Z"), AHEAD),
     (without(VIEW, "user"), "user is missing"),
     (changed(VIEW, user=""), "user is missing"),
     (without(VIEW, "page"), "page is missing"),
@@ -87,8 +91,9 @@ BROKEN = [
 
 
 def rows_of(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
-    rows = [(number, value) for number, value in enumerate(values)]
-    return spark.createDataFrame(rows, "offset long, value binary")
+    """Records of midnight, the first of January."""
+    rows = [(number, MIDNIGHT, value) for number, value in enumerate(values)]
+    return spark.createDataFrame(rows, "offset long, timestamp timestamp, value binary")
 
 
 @pytest.fixture(scope="module")
@@ -116,17 +121,19 @@ def test_fields_of_good_records(spark: SparkSession) -> None:
         changed(CLICK, time="2026-01-01T23:59:59.999999Z", extra={"a": [1, {"b": None}]}),
         # A number is taken for its text; the last of two of a name counts.
         changed(VIEW, user=42, id=None)[:-1] + b',"page":"/2"}',
+        # A day ahead, and no more.
+        changed(VIEW, time="2026-01-02T00:00:00Z"),
     ]
 
     rows = parsed(rows_of(spark, values)).orderBy("offset").collect()
 
-    midnight = datetime(2026, 1, 1)
-    soon, last = midnight.replace(microsecond=64_000), datetime(2026, 1, 1, 23, 59, 59, 999_999)
-    assert [tuple(row)[2:] for row in rows] == [
+    soon, last = MIDNIGHT.replace(microsecond=64_000), datetime(2026, 1, 1, 23, 59, 59, 999_999)
+    assert [tuple(row)[3:] for row in rows] == [
         ("a-1", "page_view", soon, "ada", "/docs", None, None, None),
-        (None, "search", midnight, "ada", None, "größe 42", None, None),
+        (None, "search", MIDNIGHT, "ada", None, "größe 42", None, None),
         (None, "click", last, "ada", "/docs", None, "buy", None),
         (None, "page_view", soon, "42", "/2", None, None, None),
+        ("a-1", "page_view", datetime(2026, 1, 2), "ada", "/docs", None, None, None),
     ]
 
 
