@@ -52,22 +52,6 @@ class PartitionChoice:
             return found
         return self._checked(topic, count, pc.coalesce(named, fixed(found)).to_numpy())
 
-    def of_topics(
-        self, topics: Column, keys: Column | None, named: Column | None
-    ) -> npt.NDArray[np.int32]:
-        """For rows that name their topics."""
-        found = np.zeros(len(topics), np.int32)
-        for topic in distinct_topics(topics):
-            is_of_topic = pc.equal(topics, topic)
-            mask = is_of_topic.to_numpy(zero_copy_only=False)
-            found[mask] = self.of_topic(
-                topic,
-                None if keys is None else keys.filter(is_of_topic),
-                None if named is None else named.filter(is_of_topic),
-                int(mask.sum()),
-            )
-        return found
-
     def _count(self, topic: str) -> int:
         if topic not in self._counts:
             self._counts[topic] = self._count_of(topic)

@@ -1,18 +1,12 @@
-"""The rows of one task to the partitions of topics: what both kinds of writers do in a task.
-
-Rows come as Spark's Arrow batches, some thousand at a time. They are gathered until there is enough
-for large batches to several partitions, then sorted by partition, each partition's in their order.
-"""
+"""The rows of one task to the partitions of topics: what both kinds of writers do in a task."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,14 +14,13 @@ from ottla.client.blocking_cluster import BlockingCluster
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
 from ottla.pipeline.rows.appender import Appended, Appender
-from ottla.pipeline.rows.columns import fixed
 from ottla.pipeline.rows.varints import Ints
-from ottla.pipeline.sink.partition_choice import PartitionChoice, distinct_topics, partition_count
+from ottla.pipeline.sink.packing import PACKED, unpacked
+from ottla.pipeline.sink.partition_choice import PartitionChoice, partition_count
+from ottla.pipeline.sink.parts import Part, column, parts_of
 from ottla.pipeline.sink.sole_writer import SoleWriter
 from ottla.pipeline.sink.transaction import Transaction
 from ottla.pipeline.sink.write_options import WriteOptions
-
-GATHERED_BYTES = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,42 +84,27 @@ class _RowWriter:
             clock=self.clock,
         )
         sole = None if self.transaction is None else SoleWriter(self.cluster, self.transaction)
-        choice = PartitionChoice(partial(partition_count, self.cluster), task=self.task)
         row_count = 0
-        for rows in gathered(batches):
+        for where, rows in self._parts(batches):
+            if sole is not None:
+                sole.check(where)
             row_count += rows.num_rows
-            for where, part in self._by_partition(rows, choice):
-                if sole is not None:
-                    sole.check(where)
-                key, headers = _column(part, "key"), _column(part, "headers")
-                times = self._timestamps_ms(part)
-                appender.append(*where, key, part["value"], headers, times)
+            key, headers = column(rows, "key"), column(rows, "headers")
+            appender.append(*where, key, rows["value"], headers, self._timestamps_ms(rows))
         partitions = appender.flush()
         producer = None if self.transaction is None else self.transaction.producer
         return Written(self.task, row_count, partitions, producer)
 
-    def _by_partition(
-        self, rows: pa.Table, choice: PartitionChoice
-    ) -> Iterator[tuple[TopicPartition, pa.Table]]:
-        for topic, of_topic in self._by_topic(rows):
-            key, named = _column(of_topic, "key"), _column(of_topic, "partition")
-            partitions = choice.of_topic(topic, key, named, of_topic.num_rows)
-            first = int(partitions[0])
-            if (partitions == first).all():
-                yield TopicPartition(topic, first), of_topic
-                continue
-            order = np.argsort(partitions, kind="stable")
-            of_topic = of_topic.take(fixed(order))
-            for start, stop, partition in _runs(partitions[order]):
-                yield TopicPartition(topic, partition), of_topic.slice(start, stop - start)
-
-    def _by_topic(self, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-        if self.options.topic is not None:
-            yield self.options.topic, rows
-            return
-        topics = rows["topic"]
-        for topic in distinct_topics(topics):
-            yield topic, rows.filter(pc.equal(topics, topic))
+    def _parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+        batches = iter(batches)
+        first = next(batches, None)
+        if first is None:
+            return iter(())
+        batches = chain([first], batches)
+        if PACKED in first.schema.names:
+            return unpacked(batches)
+        choice = PartitionChoice(partial(partition_count, self.cluster), task=self.task)
+        return chain.from_iterable(parts_of(batches, self.options.topic, choice))
 
     def _timestamps_ms(self, rows: pa.Table) -> Ints | None:
         if not self.options.has_timestamps:
@@ -134,30 +112,3 @@ class _RowWriter:
         times = rows["timestamp"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
         found: Ints = pc.fill_null(times, self.clock.now_ms()).to_numpy()
         return found
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Some batches at once, each as large as is worth while."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= GATHERED_BYTES:
-            yield pa.Table.from_batches(held)
-            held, held_bytes = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _column(rows: pa.Table, name: str) -> pa.ChunkedArray | None:
-    return rows[name] if name in rows.column_names else None
-
-
-def _runs(numbers: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, int]]:
-    """Start, stop and number of each run of the same."""
-    starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    for start, stop in pairwise(starts):
-        yield start, stop, int(numbers[start])

@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla.pipeline.sink.packing import PACKED
 from ottla.pipeline.sink.write_options import WriteOptions
 
 _TEXT: tuple[type[DataType], ...] = (StringType, BinaryType)
@@ -37,6 +38,8 @@ class ColumnError(ValueError):
 def check_schema(schema: StructType, options: WriteOptions) -> None:
     """Raises ColumnError."""
     types = {field.name: field.dataType for field in schema}
+    if PACKED in types:
+        return  # `placed` has looked at what is in it.
     if "value" not in types:
         raise ColumnError("value", "is missing", "every row needs one, which may be null")
     if options.topic is None and "topic" not in types:

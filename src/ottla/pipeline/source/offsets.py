@@ -279,16 +279,21 @@ def split(
 
 
 TASKS = 16
-"""So many partitions have a task each, whatever there is to read, as with Spark's connector."""
+"""So many partitions have a task each, as with Spark's connector, unless there is next to nothing
+to read."""
 SMALL = 1000
 """Offsets. To start a task takes longer than to read so few records."""
+FEW = 100
+"""Offsets that are worth a task, whatever is done with them."""
 
 
 def grouped(ranges: Sequence[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads: one range, or where there are many, of the small ones several."""
+    """What each task reads: one range, or where there are many, or next to nothing in them, of the
+    small ones several."""
     large = [(one,) for one in ranges if one.size > SMALL]
     small = [one for one in ranges if one.size <= SMALL]
-    task_count = max(TASKS - len(large), 1)
+    worth = math.ceil(sum(one.size for one in small) / FEW)
+    task_count = max(min(TASKS - len(large), worth), 1)
     if len(small) <= task_count:
         return [(one,) for one in ranges]
     return large + [tuple(small[first::task_count]) for first in range(task_count)]

@@ -55,13 +55,6 @@ def test_a_partition_that_is_not_there(choice: PartitionChoice, partition: int) 
         choice.of_topic("clicks", None, named(0, partition), 2)
 
 
-def test_rows_of_several_topics(choice: PartitionChoice) -> None:
-    topics = pa.array(["clicks", "views", "clicks"])
-    found = choice.of_topics(topics, KEYS, named(2, None, 0)).tolist()
-    assert found == [2, int(partitions_of_keys(KEYS, 50)[1]), 0]
-    assert len(choice.of_topics(topics, None, None)) == 3
-
-
 def test_a_topic_that_is_null() -> None:
     with pytest.raises(RowError, match="topic is null; fill column topic, or set option topic"):
         distinct_topics(pa.array(["clicks", None]))

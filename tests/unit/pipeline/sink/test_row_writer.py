@@ -9,8 +9,9 @@ import pytest
 
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
 from ottla.pipeline.rows.appender import Appended
+from ottla.pipeline.sink.packing import packed
 from ottla.pipeline.sink.partition_choice import RowError
-from ottla.pipeline.sink.row_writer import GATHERED_BYTES, gathered, write_rows
+from ottla.pipeline.sink.row_writer import write_rows
 from ottla.pipeline.sink.sole_writer import NotSoleWriter
 from ottla.pipeline.sink.write_options import WriteOptions
 from ottla.pipeline.source.given_options import OptionError
@@ -113,8 +114,10 @@ def test_what_fails_gives_the_transaction_up(broker: SocketBroker, written: Tran
     assert written.ends == ["abort"]
 
 
-def test_small_batches_are_gathered_and_large_ones_are_not() -> None:
-    small, large = rows(value=["a"]), rows(value=["a" * GATHERED_BYTES])
-    found = [table.num_rows for table in gathered([small, small, large, large, small])]
-    assert found == [3, 1, 1]
-    assert list(gathered([])) == []
+def test_packed_rows(broker: SocketBroker, written: Transactions) -> None:
+    first = [(ONE, pa.table({"value": ["a", "b"]})), (ZERO, pa.table({"value": ["c"]}))]
+    second = [(ONE, pa.table({"value": ["d"]}))]
+    found = write_rows([packed(first), packed(second)], options(broker), task=0)
+    assert (written.values(0), written.values(1)) == ([b"c"], [b"a", b"b", b"d"])
+    assert found.row_count == 4
+    assert write_rows([], options(broker), task=0).partitions == {}

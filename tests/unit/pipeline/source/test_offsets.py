@@ -10,6 +10,7 @@ from ottla.client.blocking_cluster import EARLIEST, LATEST, READ_UNCOMMITTED, Bl
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.pipeline.source.given_options import OptionError
 from ottla.pipeline.source.offsets import (
+    FEW,
     SMALL,
     TASKS,
     OffsetRange,
@@ -241,8 +242,17 @@ def test_an_idle_partition_stays_where_it_is() -> None:
 
 
 def test_few_ranges_have_a_task_each() -> None:
-    ranges = [a_range(number, 0, 1) for number in range(TASKS)]
+    ranges = [a_range(number, 0, FEW) for number in range(TASKS)]
     assert grouped(ranges) == [(one,) for one in ranges]
+
+
+def test_next_to_nothing_is_one_tasks() -> None:
+    ranges = [a_range(number, 0, 10) for number in range(10)]
+    assert grouped(ranges) == [tuple(ranges)]
+    more = [*ranges, a_range(10, 0, 1)]
+    assert grouped(more) == [tuple(more[::2]), tuple(more[1::2])]
+    large = a_range(11, 0, SMALL + 1)
+    assert grouped([*ranges, large]) == [(large,), tuple(ranges)]
 
 
 def test_of_many_ranges_the_small_ones_share_tasks() -> None:
