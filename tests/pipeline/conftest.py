@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.run.session import new_session
+from tests.support.side_by_side import Subject
 from tools import spark_connector
 
 # Also of the drivers that tests start. None of them lives for as long as the JVM's second compiler,
@@ -31,3 +32,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["Ottla", "Apache Kafka"])
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    """Whom the pipeline reads and writes: the one as well as the other."""
+    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
+    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
+        yield subject

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.lake.lake import Lake
 from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
-from tests.support.counts import count
-from tests.support.ottla_process import OttlaProcess
+from tests.support.counts import IS_FULL, count
 from tests.support.side_by_side import Subject
 
 # In the evening, so that the events are of two days; at this rate they take 80 minutes.
@@ -33,14 +31,9 @@ START_MS = 1_767_225_600_000 - 30 * MINUTE_MS
 RATE = 6.0
 EVENTS = count(full=100_000, quick=20_000)
 WATERMARK_MS = 3 * MINUTE_MS
+BOTH = ["Ottla", "Apache Kafka"]
 
 Events = list[Event[Action]]
-
-
-@pytest.fixture
-def subject(shared_broker: OttlaProcess) -> Iterator[Subject]:
-    with Subject("Ottla", shared_broker.bootstrap) as subject:
-        yield subject
 
 
 def produce(subject: Subject, topic: str, events: Events) -> None:
@@ -173,6 +166,7 @@ def check_topics(spark: SparkSession, subject: Subject, prefix: str, events: Eve
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[:1], indirect=True)
 def test_answers_are_the_truth_after_stops_and_new_records(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

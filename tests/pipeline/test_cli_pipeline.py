@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from tests.support.mirrors import records_of
 from tests.support.need import need_java
 from tests.support.ottla_process import OttlaProcess
+from tools.apache_kafka import ApacheKafkaBroker
 
 _SRC = Path(__file__).resolve().parents[2] / "src"
 RECORDS = 300
@@ -130,3 +132,19 @@ def test_run_status_and_replay(cli: Cli) -> None:
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
     groups = json.loads(cli.run("groups", "describe", f"{topic}-logs.lines", "--json").stdout)
     assert groups[0]["lag"] == 0
+
+
+@pytest.mark.timeout(300)
+def test_a_mirror(
+    cli: Cli, shared_broker: OttlaProcess, apache_kafka: ApacheKafkaBroker, tmp_path: Path
+) -> None:
+    topic = "cli-mirror"
+    generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]
+    cli.run("generate", "logs", *generate)
+    options = ["--set", f"target={apache_kafka.bootstrap}", "--folder", str(tmp_path / "mirror")]
+    done = cli.run("pipeline", "run", "mirror", "--once", "--topics", topic, *options)
+    assert f"rows read: mirror {RECORDS}" in done.stderr
+    assert "batch 0, 300 rows" in done.stdout
+    mirrored = records_of(apache_kafka.bootstrap, topic)
+    assert sum(map(len, mirrored.values())) == RECORDS
+    assert mirrored == records_of(shared_broker.bootstrap, topic)

@@ -15,13 +15,14 @@ from ottla.pipeline.generate.event import Event, limited
 from ottla.pipeline.jobs import logs
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.logs import JOB, error_rates, lines, parsed
+from tests.support.counts import IS_FULL
 from tests.support.job_runs import run_once, send, settings_of, table_rows, topic_values
-from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject
 from tests.support.stream_steps import StreamSteps
 
 DAY_MS = 1_735_689_600_000  # 2025-01-01T00:00Z
 WATERMARK_MS = 180_000
+BOTH = ["Ottla", "Apache Kafka"]
 RECORDS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 )
@@ -107,18 +108,18 @@ def closing(time_ms: int) -> Event[generated.Line]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[1:], indirect=True)
 def test_generated_lines_come_out_as_their_truth_says(
-    spark: SparkSession, shared_broker: OttlaProcess, tmp_path: Path
+    spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:
     topic = "logs-whole"
-    with Subject("Ottla", shared_broker.bootstrap) as subject:
-        subject.create(topic, 3)
-    settings = settings_of(JOB, shared_broker.bootstrap, tmp_path, topic)
+    subject.create(topic, 3)
+    settings = settings_of(JOB, subject.bootstrap, tmp_path, topic)
     events = list(limited(generated.Generator(1, 10, DAY_MS), count=20_000))
     answers = generated.truth(events)
 
     half = len(events) // 2
-    send(shared_broker.bootstrap, topic, events[:half])
+    send(subject.bootstrap, topic, events[:half])
     run_once(spark, JOB, settings)
     latest_ms = max(event.event_time_ms for event in events[:half] if event.fact)
     final = {
@@ -128,10 +129,8 @@ def test_generated_lines_come_out_as_their_truth_says(
     }
     assert rates_of(table_rows(settings, logs.RATES_TABLE)) == final
 
-    send(shared_broker.bootstrap, topic, [*events[half:], closing(events[-1].arrival_ms + 300_000)])
-    settings = settings_of(
-        JOB, shared_broker.bootstrap, tmp_path, topic, max_offsets_per_trigger=4000
-    )
+    send(subject.bootstrap, topic, [*events[half:], closing(events[-1].arrival_ms + 300_000)])
+    settings = settings_of(JOB, subject.bootstrap, tmp_path, topic, max_offsets_per_trigger=4000)
     run_once(spark, JOB, settings)
     assert rates_of(table_rows(settings, logs.RATES_TABLE)) == answers.minutes
     said = topic_values(spark, settings, logs.RATES_TOPIC)

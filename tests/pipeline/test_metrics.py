@@ -31,14 +31,15 @@ from ottla.pipeline.jobs.metrics import (
     samples,
     windows,
 )
+from tests.support.counts import IS_FULL
 from tests.support.job_runs import run_once, send, settings_of, table_rows, topic_values
-from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject
 from tests.support.stream_steps import StreamSteps
 
 HOUR_MS = 1_735_722_000_000  # 2025-01-01T09:00Z
 SAMPLES = "time timestamp, host string, metric string, value double"
 WATERMARK_MS = 180_000
+BOTH = ["Ottla", "Apache Kafka"]
 AGGREGATES = ("count", "min", "max", "mean", "p50", "p99")
 
 
@@ -211,18 +212,18 @@ def closing(time_ms: int) -> Event[generated.Sample]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[:1], indirect=True)
 def test_generated_records_come_out_as_their_truth_says(
-    spark: SparkSession, shared_broker: OttlaProcess, tmp_path: Path
+    spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:
     topic = "metrics-whole"
-    with Subject("Ottla", shared_broker.bootstrap) as subject:
-        subject.create(topic, 3)
-    settings = settings_of(JOB, shared_broker.bootstrap, tmp_path, topic)
+    subject.create(topic, 3)
+    settings = settings_of(JOB, subject.bootstrap, tmp_path, topic)
     events = list(limited(generated.Generator(1, 10, HOUR_MS), count=20_000))
     answers = generated.truth(events)
 
     half = len(events) // 2
-    send(shared_broker.bootstrap, topic, events[:half])
+    send(subject.bootstrap, topic, events[:half])
     run_once(spark, JOB, settings)
     latest_ms = max(event.event_time_ms for event in events[:half] if event.fact)
     final = {
@@ -233,7 +234,7 @@ def test_generated_records_come_out_as_their_truth_says(
     assert_windows(settings, final)
 
     end_ms = events[-1].arrival_ms + 2 * 3_600_000
-    send(shared_broker.bootstrap, topic, [*events[half:], closing(end_ms)])
+    send(subject.bootstrap, topic, [*events[half:], closing(end_ms)])
     run_once(spark, JOB, settings)
     assert_windows(settings, answers.windows)
     assert_alarms(table_rows(settings, metrics.ALARMS_TABLE), answers.alarms)

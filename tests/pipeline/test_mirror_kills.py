@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.support.counts import IS_FULL, count
-from tests.support.crashing_driver import CRASHES, run_driver, tear
+from tests.support.crashing_driver import CRASHES, run_driver, run_driver_until_it_writes
 from tests.support.mirrors import Record, produce, records_of
 from tests.support.need import need_java
 from tests.support.ottla_process import OttlaProcess
@@ -54,7 +54,11 @@ def test_no_record_is_lost_and_none_is_there_twice(
     rounds = 1
     for crash_point in CRASHES[: count(full=len(CRASHES), quick=2)]:
         run_driver(DRIVER, *args, FEW, crash_point=crash_point)
-        tear(tmp_path / "checkpoints" / "mirror")
+        fill(source, topic, rounds)
+        rounds += 1
+    for log in ("offsets", "commits")[: count(full=2, quick=1)]:
+        checkpoint = tmp_path / "checkpoints" / "mirror"
+        run_driver_until_it_writes(DRIVER, *args, FEW, log=checkpoint / log)
         fill(source, topic, rounds)
         rounds += 1
     for _ in range(count(full=20, quick=2)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,6 @@ NOW_MS = 1_700_000_000_000
 INPUT_PARTITIONS, OUTPUT_PARTITIONS = 8, 3
 KEYS = 50
 ROWS = 2000
-
-
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
-    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
-        yield subject
 
 
 def options(subject: Subject, **others: str) -> dict[str, str]:

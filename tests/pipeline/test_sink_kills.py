@@ -3,14 +3,14 @@ record is lost, and none is there twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 
 from tests.support.counts import IS_FULL
-from tests.support.crashing_driver import CRASHES, run_driver, tear
+from tests.support.crashing_driver import CRASHES, run_driver, run_driver_until_it_writes
 from tests.support.need import need_java
 from tests.support.read_back import read_back
 from tests.support.side_by_side import Subject
@@ -21,23 +21,22 @@ KEYS, ROWS = 30, 900
 
 # Starting Spark again and again is what takes the time: quick runs have each crash, and each broker
 # and way, but not all of them together.
-ALL = [(name, way, CRASHES) for name in ("Ottla", "Apache Kafka") for way in ("stream", "batch")]
-QUICK = [("Ottla", "stream", CRASHES[::2]), ("Apache Kafka", "batch", CRASHES[1::2])]
-
-
-@pytest.fixture
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
-    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
-        yield subject
+LOGS = ("offsets", "commits")
+ALL = [
+    (name, way, CRASHES, LOGS) for name in ("Ottla", "Apache Kafka") for way in ("stream", "batch")
+]
+QUICK = [
+    ("Ottla", "stream", CRASHES[::2], LOGS[:1]),
+    ("Apache Kafka", "batch", CRASHES[1::2], LOGS[1:]),
+]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("subject", "way", "crash_points"), ALL if IS_FULL else QUICK, indirect=["subject"]
+    ("subject", "way", "crash_points", "logs"), ALL if IS_FULL else QUICK, indirect=["subject"]
 )
 def test_no_record_is_lost_and_none_is_there_twice(
-    subject: Subject, way: str, crash_points: Sequence[str], tmp_path: Path
+    subject: Subject, way: str, crash_points: Sequence[str], logs: Sequence[str], tmp_path: Path
 ) -> None:
     need_java()
     source, target = f"kills-{way}-in", f"kills-{way}-out"
@@ -47,7 +46,8 @@ def test_no_record_is_lost_and_none_is_there_twice(
     args = (way, subject.bootstrap, source, target, str(tmp_path))
     for crash_point in crash_points:
         run_driver(DRIVER, *args, crash_point=crash_point)
-        tear(tmp_path / "checkpoint")
+    for log in logs:
+        run_driver_until_it_writes(DRIVER, *args, log=tmp_path / "checkpoint" / log)
     run_driver(DRIVER, *args)
     found = read_back(subject.bootstrap, target)
     for number in range(KEYS):

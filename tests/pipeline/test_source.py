@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -22,13 +21,6 @@ SCHEMA = (
     "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
     "timestamp:timestamp,timestampType:int>"
 )
-
-
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
-    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
-        yield subject
 
 
 def fill(subject: Subject, topic: str) -> None:

@@ -30,13 +30,6 @@ WAIT_S = 90
 PATIENCE_OPTION = "kafka.default.api.timeout.ms"
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
-    with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:
-        yield subject
-
-
 class Stream:
     """One query over all its runs: a topic into Parquet files, of which Spark's own log says which
     count. A row that comes twice is there twice."""

@@ -1,4 +1,5 @@
-"""Drivers of Spark that die at a named point: see crash_points/sitecustomize.py."""
+"""Drivers of Spark that die: at a named point (see crash_points/sitecustomize.py), or in the middle
+of a write."""
 
 from __future__ import annotations
 
@@ -7,9 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
-from ottla.pipeline.sink.checkpoint import Checkpoint
+import psutil
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CRASH_POINTS = Path(__file__).resolve().parent / "crash_points"
@@ -30,33 +35,70 @@ CRASHES = (
 
 def run_driver(script: Path, *args: str, crash_point: str | None = None) -> None:
     """To its end, which must be a crash where a point is named, and a success where none is."""
+    with _started(script, *args, crash_point=crash_point) as driver:
+        ended = driver.wait(_TIMEOUT_S)
+        expected = 0 if crash_point is None else -signal.SIGKILL
+        assert ended == expected, f"it ended with {ended}:\n{driver.said}"
+
+
+def run_driver_until_it_writes(script: Path, *args: str, log: Path) -> None:
+    """Kills it while it writes a file of this log of its checkpoint: `offsets` or `commits`. Files
+    have another name there until they are whole, and one of that kind is what remains."""
+    before = _unfinished(log)
+    with _started(script, *args) as driver:
+        jvm: psutil.Process | None = None
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while driver.poll() is None:
+            assert time.monotonic() < deadline_s, f"it writes nothing:\n{driver.said}"
+            if jvm is None:
+                jvm = driver.jvm()
+            elif _unfinished(log) - before:
+                jvm.suspend()
+                time.sleep(0.01)  # Until each of its threads stands still.
+                if _unfinished(log) - before:
+                    jvm.kill()
+                    break
+                jvm.resume()  # The file was whole by then: it is caught at another one.
+        assert _unfinished(log) - before, f"it was not killed in a write:\n{driver.said}"
+
+
+# -- inside ----------------------------------------------------------------------------------------
+
+
+class _Driver(subprocess.Popen[str]):
+    said_to: IO[str]
+
+    @property
+    def said(self) -> str:
+        self.said_to.seek(0)
+        return self.said_to.read()[-5000:]
+
+    def jvm(self) -> psutil.Process | None:
+        """None before it has begun."""
+        children = psutil.Process(self.pid).children()
+        return next((one for one in children if one.name() == "java"), None)
+
+
+@contextmanager
+def _started(script: Path, *args: str, crash_point: str | None = None) -> Iterator[_Driver]:
     paths = [_ROOT / "src", _ROOT, *([_CRASH_POINTS] if crash_point else [])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     if crash_point is not None:
         environment["OTTLA_CRASH_POINT"] = crash_point
     # A file and no pipe: processes that outlive the driver for a while would hold a pipe open.
     with tempfile.TemporaryFile("w+") as output:
-        done = subprocess.run(
-            [sys.executable, str(script), *args],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            timeout=_TIMEOUT_S,
-        )
-        output.seek(0)
-        said = output.read()
-    expected = 0 if crash_point is None else -signal.SIGKILL
-    assert done.returncode == expected, f"it ended with {done.returncode}:\n{said[-5000:]}"
+        command = [sys.executable, str(script), *args]
+        with _Driver(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+        ) as driver:
+            driver.said_to = output
+            try:
+                yield driver
+            finally:
+                driver.kill()
 
 
-def tear(folder: Path) -> None:
-    """What a crash in the middle of writing the next file of each log leaves: half of it, under
-    the name that files have until they are whole."""
-    checkpoint = Checkpoint(str(folder))
-    planned = checkpoint.last_planned()
-    assert planned is not None
-    whole = (folder / "offsets" / str(planned)).read_bytes()
-    for name, batch_id in (("offsets", planned + 1), ("commits", planned)):
-        torn = folder / name / f".{batch_id}.2f1f6f6e-2f5e-4b0c-9f4e-6a3c1d2e4b5a.tmp"
-        torn.write_bytes(whole[: len(whole) // 2])
+def _unfinished(log: Path) -> set[str]:
+    if not log.is_dir():
+        return set()
+    return {name for name in os.listdir(log) if name.startswith(".") and name.endswith(".tmp")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +13,8 @@ from pyspark.sql import SparkSession
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.mirror import JOB
 from ottla.pipeline.jobs.mirror_hops import HEADER
-from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
+from tests.support import job_runs
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -49,13 +48,7 @@ def settings_of(source: str, target: str, folder: Path, topics: str, **flags: An
 
 def run_once(spark: SparkSession, settings: Settings) -> None:
     """Until all that is there is copied."""
-    run = JobRun(JOB, settings, spark, is_once=True)
-    try:
-        run.start()
-        while run.poll():
-            time.sleep(0.05)
-    finally:
-        run.close()
+    job_runs.run_once(spark, JOB, settings)
 
 
 def produce(

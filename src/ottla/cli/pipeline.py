@@ -150,9 +150,10 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
     """Show how a pipeline is doing, or did; without NAME all that have run here.
 
     ROWS counts all of the last run. ROWS/S, TIME (what it took), WATERMARK and LAG are those of the
-    last BATCH; the bars are the batches before it. LAG counts records that were there and not read
-    when the batch was planned: `ottla groups describe` shows the lag of now. A pipeline that died
-    was killed, or its machine was; `run` goes on with it.
+    last BATCH; the bars are the batches before it. When a run has ended, ROWS/S is that of all of
+    it. LAG counts records that were there and not read when the batch was planned: `ottla groups
+    describe` shows the lag of now. A pipeline that died was killed, or its machine was; `run` goes
+    on with it.
 
     With --json: a list, one for each query.
     """

@@ -23,7 +23,7 @@ from ottla.cli.pipeline_options import (
     known_job,
     settings_options,
 )
-from ottla.cli.pipeline_view import batch_json, batch_line, drawn, input_text
+from ottla.cli.pipeline_view import batch_json, batch_line, drawn, input_text, summary_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,11 +101,11 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
     from ottla.pipeline.run.run_lock import RunLock
 
     job = known_job(name)
+    if not job.is_replayable:
+        raise Failure(f"{name} cannot be replayed: where it goes on is in what it writes")
     settings = given.settings(job)
     from_ms = timestamp_ms(start, "--from")
     queries = _queries(job, settings)
-    if any(query.starting_offsets is not None for query in queries):
-        raise Failure(f"{name} cannot be replayed: where it goes on is in what it writes")
     tables = sorted({table for query in queries for table in query.tables})
     topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
     with _locked(RunLock(settings.folder)):
@@ -159,7 +159,7 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     from ottla.pipeline.run.runner import JobFailed, JobRun
 
     # Before Spark is started, which takes some seconds.
-    _queries(job, settings)
+    queries = _queries(job, settings)
     _check_broker(settings)
 
     # What a query raises is said once, at the end.
@@ -168,14 +168,18 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
     try:
         job_run = JobRun(job, settings, spark, is_once=is_once, on_batch=shown.on_batch)
+        is_whole = False
         with _stop_signals() as stopped, shown.around(job_run):
             try:
                 job_run.start()
                 while job_run.poll() and not stopped.wait(_POLL_S):
                     shown.refresh()
+                is_whole = is_once and not stopped.is_set()
             finally:
                 job_run.close()
-                shown.refresh()
+                shown.end(is_whole=is_whole)
+        if not as_json:
+            warn(summary_text(settings, queries, job_run.progress))
     except JobFailed as failed:
         path = settings.folder / "error.txt"
         path.write_text(failed.details)
@@ -236,6 +240,7 @@ class _Shown:
         self._note = f"{self._end}; `ottla pipeline status {job}` shows it elsewhere"
         self._as_json = as_json
         self._began_s = time.monotonic()
+        self._is_running = True
         self._live: Live | None = None
         self._run: JobRun | None = None
 
@@ -264,11 +269,19 @@ class _Shown:
             self.refresh()
             yield
 
+    def end(self, *, is_whole: bool) -> None:
+        """Whole where all was read that was there."""
+        self._is_running = False
+        done = "all was read" if is_whole else "stopped"
+        self._note = f"{done}; `ottla pipeline run {self._job}` goes on from here"
+        self.refresh()
+
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:
             width, note = self._live.console.width, self._note
-            if not any(one.batch_ms for one in self._run.progress):
+            if self._is_running and not any(one.batch_ms for one in self._run.progress):
                 waited_s = time.monotonic() - self._began_s
                 note = f"no batch yet after {waited_s:.0f} s, the first takes longest; {self._end}"
-            table = drawn(self._title, note, self._run.progress, width)
+            progress = self._run.progress
+            table = drawn(self._title, note, progress, width, is_running=self._is_running)
             self._live.update(table, refresh=True)

@@ -13,7 +13,7 @@ from ottla.cli.tables import Column
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ottla.pipeline.jobs.job import Settings
+    from ottla.pipeline.jobs.job import Query, Settings
     from ottla.pipeline.run.progress import BatchProgress, QueryProgress
 
 T = TypeVar("T")
@@ -40,8 +40,12 @@ _STATE = 1
 
 
 def row_of(progress: QueryProgress, *, is_running: bool, bars: int = _BARS) -> list[str]:
-    """Of the last batch, with the bars of some before it."""
+    """Of the last batch, with the bars of some before it. The last batch of all has few rows, or
+    none: what has ended shows the mean of all as its speed."""
     last = progress.last
+    rows_per_s = 0.0 if last is None else last.rows_per_s
+    if not is_running and progress.batches:
+        rows_per_s = progress.mean_rows_per_s
     name_and_state = [progress.query, state_text(progress, is_running=is_running)]
     if last is None:
         return [*name_and_state, "-", "-", "-", "", "-", "", "-", "-", ""]
@@ -49,7 +53,7 @@ def row_of(progress: QueryProgress, *, is_running: bool, bars: int = _BARS) -> l
         *name_and_state,
         f"{last.batch_id:,}",
         f"{progress.rows:,}",
-        f"{last.rows_per_s:,.0f}",
+        f"{rows_per_s:,.0f}",
         sparkline(progress.rows_per_s[-bars:]),
         duration_text(last.batch_ms),
         sparkline(progress.batch_ms[-bars:]),
@@ -108,8 +112,25 @@ def input_text(settings: Settings) -> str:
     return f"topic{'' if len(settings.topics) == 1 else 's'} {', '.join(settings.topics)}"
 
 
-def drawn(title: str, note: str, queries: Sequence[QueryProgress], width: int) -> RenderableType:
-    """What `run` shows while it runs: they all do. Fits a terminal of 80 columns."""
+def summary_text(
+    settings: Settings, queries: Sequence[Query], progress: Sequence[QueryProgress]
+) -> str:
+    """What a run that has ended has read, and where to look for what it wrote."""
+    rows = ", ".join(f"{one.query} {one.rows:,}" for one in progress)
+    tables = sorted({table for query in queries for table in query.tables})
+    topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
+    found = [f"rows read: {rows}"]
+    if topics:
+        found.append(f"written to topics {', '.join(topics)}")
+    if tables:
+        found.append(f"tables {', '.join(tables)} are in {settings.lake}")
+    return "; ".join(found)
+
+
+def drawn(
+    title: str, note: str, queries: Sequence[QueryProgress], width: int, *, is_running: bool
+) -> RenderableType:
+    """What `run` shows while it runs, and last of all. Fits a terminal of 80 columns."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -119,7 +140,7 @@ def drawn(title: str, note: str, queries: Sequence[QueryProgress], width: int) -
     for column in _without_state(COLUMNS):
         table.add_column(column.title, justify="right" if column.is_number else "left")
     for query in queries:
-        row = row_of(query, is_running=True, bars=bars)
+        row = row_of(query, is_running=is_running, bars=bars)
         # Text, since a name in brackets would be taken for markup.
         table.add_row(*map(Text, _without_state(row)))
     return Group(Text(title, style="bold"), Text(), table, Text(), Text(note, style="dim"))

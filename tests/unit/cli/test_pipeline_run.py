@@ -54,9 +54,11 @@ def test_an_option_of_the_source_is_checked_before_spark_starts(
 
 
 def test_a_mirror_is_not_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["--set", "target=other:9092", "--topics", "a", "--folder", str(tmp_path)]
-    text = said(capsys, ExitCode.FAILED, "replay", "mirror", "--from", "0", *args)
-    assert "mirror cannot be replayed: where it goes on is in what it writes" in text
+    targets: list[list[str]] = [["--set", "target=other:9092", "--topics", "a"], []]
+    for target in targets:
+        args = ["replay", "mirror", "--from", "0", "--folder", str(tmp_path), *target]
+        text = said(capsys, ExitCode.FAILED, *args)
+        assert "mirror cannot be replayed: where it goes on is in what it writes" in text
 
 
 def test_a_replay_is_asked_for(

@@ -19,9 +19,10 @@ from ottla.cli.pipeline_view import (
     row_of,
     state_text,
     status_json,
+    summary_text,
     watermark_text,
 )
-from ottla.pipeline.jobs.job import Settings
+from ottla.pipeline.jobs.job import Query, Settings
 from ottla.pipeline.run.progress import BatchProgress, QueryProgress
 
 BATCH = BatchProgress(
@@ -49,6 +50,35 @@ def test_a_row_has_the_last_batch_and_bars_of_those_before() -> None:
         *("traffic", "running", "1,234", "800", "959", "▁█", "1.4 s", "▁█"),
         *("2026-01-31 18:35:00Z", "60,007", "▁█"),
     ]
+
+
+def test_the_speed_of_what_has_ended_is_that_of_the_run() -> None:
+    """Its last batch may have had nothing to read."""
+    progress = progress_of(BATCH, replace(BATCH, rows=0, rows_per_s=0.0, batch_ms=583))
+    assert row_of(progress, is_running=True)[4] == "0"
+    assert row_of(progress, is_running=False)[4] == "200"
+    before = replace(QueryProgress("activity", "traffic", "my-group"), last=BATCH)
+    assert row_of(before, is_running=False)[4] == "959"
+
+
+def test_the_summary_of_a_run() -> None:
+    settings = Settings(
+        bootstrap="one:1", folder=Path("job"), lake="/lake", topics=("a",), output_prefix="my-"
+    )
+    query = Query(
+        name="traffic",
+        summary="",
+        mode="update",
+        transform=lambda rows: rows,
+        write=lambda frame, batch: None,
+        topics=("views",),
+        tables=("views_table",),
+    )
+    assert summary_text(settings, [query], [progress_of(BATCH, BATCH)]) == (
+        "rows read: traffic 800; written to topics my-views; tables views_table are in /lake"
+    )
+    query = replace(query, topics=(), tables=())
+    assert summary_text(settings, [query], [progress_of(BATCH)]) == "rows read: traffic 400"
 
 
 def test_a_query_without_a_batch() -> None:
@@ -102,7 +132,7 @@ def test_the_input() -> None:
 def test_the_live_table(width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
     progress = progress_of(*[replace(BATCH, rows=500_000, rows_per_s=123_456, watermark=None)] * 30)
-    console.print(drawn("activity: topic a", "Ctrl-C ends", [progress], width))
+    console.print(drawn("activity: topic a", "Ctrl-C ends", [progress], width, is_running=True))
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert lines[0] == "activity: topic a"
     titles = [column.title for column in COLUMNS if column.title and column.title != "STATE"]

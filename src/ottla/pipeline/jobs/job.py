@@ -121,6 +121,8 @@ class Job:
     options: tuple[JobOption, ...] = ()
     max_offsets_per_trigger: int | None = None
     """By default. For a job whose first run may find more than fits a transaction."""
+    is_replayable: bool = True
+    """Not where what it writes says where it goes on."""
 
 
 @dataclass(slots=True)

@@ -160,6 +160,7 @@ JOB = Job(
     queries=queries,
     # What takes a minute or so on a small machine: a transaction may take five.
     max_offsets_per_trigger=500_000,
+    is_replayable=False,
     options=(
         JobOption("target", "", "host:port of the cluster that records are copied to"),
         JobOption("name", "mirror", "of this mirror; one that runs twice under a name is fenced"),

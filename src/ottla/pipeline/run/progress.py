@@ -74,6 +74,8 @@ class QueryProgress:
     batches: int = 0
     """Of this run, as the next."""
     rows: int = 0
+    busy_ms: int = 0
+    """What its batches took together."""
     last: BatchProgress | None = None
     """May be of an earlier run."""
     rows_per_s: list[float] = field(default_factory=list)
@@ -83,6 +85,7 @@ class QueryProgress:
     def add(self, batch: BatchProgress) -> None:
         self.batches += 1
         self.rows += batch.rows
+        self.busy_ms += batch.batch_ms
         self.last = batch
         for history, value in (
             (self.rows_per_s, batch.rows_per_s),
@@ -92,6 +95,11 @@ class QueryProgress:
             if value is not None:
                 history.append(value)  # type: ignore[arg-type]
                 del history[:-HISTORY]
+
+    @property
+    def mean_rows_per_s(self) -> float:
+        """Over all batches of this run."""
+        return self.rows * 1000 / self.busy_ms if self.busy_ms else 0.0
 
     @classmethod
     def parse(cls, found: dict[str, Any]) -> QueryProgress:
