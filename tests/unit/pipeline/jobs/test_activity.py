@@ -14,7 +14,8 @@ SETTINGS = Settings(bootstrap="here:1", folder=Path("f"), lake="l")
 def test_only_what_is_kept_reads_more_than_values_and_timestamps() -> None:
     columns = {query.name: query.columns for query in JOB.queries(SETTINGS)}
 
-    assert {name for name, names in columns.items() if names != ("value", "timestamp")} == {"events"}
+    needed = ("value", "timestamp")
+    assert {name for name, names in columns.items() if names != needed} == {"events"}
 
 
 def test_the_page_names_all_that_is_written() -> None:
