@@ -19,6 +19,7 @@ from typing import Any
 
 from ottla.kernel.disk import Buffer, FileSlice
 from ottla.kernel.transport import Listener, Part, Receiver, Transport
+from ottla.kernel.wakefulness import Wakefulness
 from ottla.kernel.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -50,13 +51,21 @@ _MSG_MORE = getattr(socket, "MSG_MORE", 0)
 class SystemTransport:
     """Owns one socket. Lives until the peer leaves, `close`, or an error; nothing survives it."""
 
-    def __init__(self, sock: socket.socket, peer: str, peer_host: str, workers: Workers) -> None:
-        self.peer = peer
-        self.peer_host = peer_host
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: tuple[Any, ...],
+        workers: Workers,
+        wakefulness: Wakefulness,
+    ) -> None:
+        host = str(address[0])
+        self.peer = f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+        self.peer_host = host
         self.unsent_byte_count = 0
         self._socket = sock
         self._fd = sock.fileno()
         self._workers = workers
+        self._wakefulness = wakefulness
         self._loop = asyncio.get_running_loop()
         self._unsent: deque[Part] = deque()
         self._is_writing = False  # a writer callback is registered
@@ -120,7 +129,9 @@ class SystemTransport:
         if count == 0:
             self._close(None)
             return
+        received_ns = self._wakefulness.now_ns()
         self._receiver.bytes_received(count)
+        self._wakefulness.note_request(received_ns, self._loop)
 
     def _on_writable(self) -> None:
         self._send_unsent()
@@ -243,11 +254,13 @@ class SystemListener:
         sockets: list[socket.socket],
         accept: Callable[[Transport], Receiver],
         workers: Workers,
+        wakefulness: Wakefulness,
     ) -> None:
         self.port: int = sockets[0].getsockname()[1]
         self._sockets = sockets
         self._accept = accept
         self._workers = workers
+        self._wakefulness = wakefulness
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._descriptor_max = _descriptor_max()
@@ -286,7 +299,7 @@ class SystemListener:
                 sock.close()
                 self._pause("too many open files")
                 return
-            transport = _transport(sock, address, self._workers)
+            transport = _transport(sock, address, self._workers, self._wakefulness)
             transport.start(self._accept(transport))
 
     def _pause(self, reason: str) -> None:
@@ -311,6 +324,7 @@ class SystemNetwork:
         """Buffers are those of connections that come in; -1 leaves them to the system, which then
         makes them as large as a connection needs."""
         self._workers = workers
+        self._wakefulness = Wakefulness()
         self._buffers = (
             (socket.SO_SNDBUF, send_buffer_bytes),
             (socket.SO_RCVBUF, receive_buffer_bytes),
@@ -323,7 +337,7 @@ class SystemNetwork:
                 if size_bytes > 0:
                     # Connections have what their listening socket had when they came.
                     sock.setsockopt(socket.SOL_SOCKET, option, size_bytes)
-        return SystemListener(sockets, accept, self._workers)
+        return SystemListener(sockets, accept, self._workers, self._wakefulness)
 
     async def connect(
         self, host: str, port: int, accept: Callable[[Transport], Receiver]
@@ -344,19 +358,19 @@ class SystemNetwork:
             except asyncio.CancelledError:
                 sock.close()
                 raise
-            transport = _transport(sock, address, self._workers)
+            transport = _transport(sock, address, self._workers, self._wakefulness)
             transport.start(accept(transport))
             return transport
         raise failure or OSError(f"{host} stands for no address")
 
 
-def _transport(sock: socket.socket, address: tuple[Any, ...], workers: Workers) -> SystemTransport:
+def _transport(
+    sock: socket.socket, address: tuple[Any, ...], workers: Workers, wakefulness: Wakefulness
+) -> SystemTransport:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    host = str(address[0])
-    shown = f"[{host}]" if ":" in host else host
-    return SystemTransport(sock, f"{shown}:{address[1]}", host, workers)
+    return SystemTransport(sock, address, workers, wakefulness)
 
 
 def _bind(host: str, port: int) -> list[socket.socket]:

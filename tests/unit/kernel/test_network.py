@@ -16,6 +16,7 @@ from ottla.kernel import network
 from ottla.kernel.disk import FileSlice, SystemFile
 from ottla.kernel.network import SystemListener, SystemNetwork
 from ottla.kernel.transport import Listener, Part, Transport
+from ottla.kernel.wakefulness import Wakefulness
 from ottla.kernel.workers import ThreadWorkers
 from tests.support.receiver import NotingReceiver, RefusingReceiver
 
@@ -506,7 +507,7 @@ def test_a_listener_without_a_descriptor_to_spare_tries_again_later(
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         listening.setblocking(False)
-        listener = SystemListener([listening], sides, workers)
+        listener = SystemListener([listening], sides, workers, Wakefulness())
         listener.start()
         await SystemNetwork(workers).connect("127.0.0.1", listener.port, clients)
         await (await sides.first()).close()
