@@ -181,7 +181,8 @@ class Run:
 
 def main() -> int:
     arguments = parse_arguments()
-    console = Console()
+    # What goes to a file is not cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 160)
     # As Ctrl-C does, so that every broker and client is ended on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(
