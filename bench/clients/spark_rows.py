@@ -83,8 +83,8 @@ class Rows:
         }
 
     def rows_streamed(self) -> dict[str, float]:
-        """From topic to topic, in a few large batches. In turn, since a JVM gets faster for minutes;
-        the first of each kind is not counted."""
+        """From topic to topic, in a few large batches. In turn, since a JVM gets faster for
+        minutes; the first of each kind is not counted."""
         rates: dict[str, list[float]] = {"spark_plain": [], "spark_once": []}
         plain = {"kafka.bootstrap.servers": self._address, "topic": self._out_topic}
         for _ in range(1 + _TIMED):
