@@ -3,90 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from tests.support.mirrors import records_of
 from tests.support.need import need_java
 from tests.support.ottla_process import OttlaProcess
+from tests.support.pipeline_cli import PipelineCli
 from tools.apache_kafka import ApacheKafkaBroker
 
-_SRC = Path(__file__).resolve().parents[2] / "src"
 RECORDS = 300
 
 
-class Cli:
-    """Runs `ottla` against one broker, with its outputs in one folder."""
-
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        self.folder = folder
-        self.said = folder / "stderr"
-        path = os.pathsep.join([str(_SRC), os.environ.get("PYTHONPATH", "")])
-        self._env = {**os.environ, "OTTLA_BOOTSTRAP": bootstrap, "PYTHONPATH": path}
-        self._of_the_job = ["--folder", str(folder / "job"), "--lake", str(folder / "lake")]
-
-    def run(self, *args: str, exit_code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "ottla", *args],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == exit_code, done.stdout + done.stderr
-        return done
-
-    def job_args(self, command: str, topic: str) -> list[str]:
-        settings = ["--set", f"output_prefix={topic}-", "--set", f"group_prefix={topic}-"]
-        return [
-            *("pipeline", command, "logs", "--topics", topic, "--master", "local[2]", "--json"),
-            *(*self._of_the_job, *settings),
-        ]
-
-    def status(self) -> dict[str, Any]:
-        folder = str(self.folder / "job")
-        done = self.run("pipeline", "status", "logs", "--folder", folder, "--json")
-        return {query["query"]: query for query in json.loads(done.stdout)}
-
-    @contextmanager
-    def running(self, *args: str) -> Iterator[subprocess.Popen[str]]:
-        """What it says goes to a file: nobody reads it while it runs."""
-        with (
-            self.said.open("w") as said,
-            subprocess.Popen(
-                [sys.executable, "-m", "ottla", *args],
-                env=self._env,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
-            ) as process,
-        ):
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    def rows(self, table: str) -> int:
-        return int(DeltaTable(self.folder / "lake" / table).to_pyarrow_table().num_rows)
-
-
 @pytest.fixture
-def cli(shared_broker: OttlaProcess, tmp_path: Path) -> Cli:
+def cli(shared_broker: OttlaProcess, tmp_path: Path) -> PipelineCli:
     need_java()
-    return Cli(shared_broker.bootstrap, tmp_path)
+    return PipelineCli(shared_broker.bootstrap, tmp_path)
 
 
-def until_all_is_read(cli: Cli, process: subprocess.Popen[str]) -> None:
+def until_all_is_read(cli: PipelineCli, process: subprocess.Popen[str]) -> None:
     """The first batches of both queries."""
     assert process.stdout is not None
     rows: dict[str, int] = {}
@@ -99,7 +38,7 @@ def until_all_is_read(cli: Cli, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_run_status_and_replay(cli: Cli) -> None:
+def test_run_status_and_replay(cli: PipelineCli) -> None:
     topic = "cli-logs"
     generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]
     cli.run("generate", "logs", *generate)
@@ -136,7 +75,7 @@ def test_run_status_and_replay(cli: Cli) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_mirror(
-    cli: Cli, shared_broker: OttlaProcess, apache_kafka: ApacheKafkaBroker, tmp_path: Path
+    cli: PipelineCli, shared_broker: OttlaProcess, apache_kafka: ApacheKafkaBroker, tmp_path: Path
 ) -> None:
     topic = "cli-mirror"
     generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]

@@ -75,6 +75,8 @@ def test_a_stream_from_topic_to_topic(
         .mode("append")
         .option("kafka.bootstrap.servers", subject.bootstrap)
         .option("topic", "jvm-from")
+        .option("includeHeaders", "true")
+        .option("kafka.linger.ms", "5")
         .save()
     )
     query = (

@@ -42,23 +42,27 @@ def test_no_record_is_lost_and_none_is_there_twice(
     source, target = f"kills-{way}-in", f"kills-{way}-out"
     subject.create(source, INPUT_PARTITIONS)
     subject.create(target, OUTPUT_PARTITIONS)
-    fill(subject, source)
+    fill(subject, source, 0)
     args = (way, subject.bootstrap, source, target, str(tmp_path))
     for crash_point in crash_points:
         run_driver(DRIVER, *args, crash_point=crash_point)
+    expected = ROWS
     for log in logs:
+        fill(subject, source, expected)
+        expected += ROWS
         run_driver_until_it_writes(DRIVER, *args, log=tmp_path / "checkpoint" / log)
     run_driver(DRIVER, *args)
     found = read_back(subject.bootstrap, target)
     for number in range(KEYS):
         values = [one for one in found if one.key == b"%d" % number]
         assert len({one.partition for one in values}) == 1
-        assert [int(one.value or b"") for one in values] == list(range(number, ROWS, KEYS))
-    assert len(found) == ROWS
+        assert [int(one.value or b"") for one in values] == list(range(number, expected, KEYS))
+    assert len(found) == expected
 
 
-def fill(subject: Subject, topic: str) -> None:
+def fill(subject: Subject, topic: str, first: int) -> None:
+    """As many rows again, from this number on."""
     producer = confluent_kafka.Producer({"bootstrap.servers": subject.bootstrap})
-    for number in range(ROWS):
+    for number in range(first, first + ROWS):
         producer.produce(topic, key=b"%d" % (number % KEYS), value=b"%d" % number)
     assert producer.flush(30) == 0

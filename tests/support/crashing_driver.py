@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -52,6 +52,7 @@ def run_driver_until_it_writes(script: Path, *args: str, log: Path) -> None:
             assert time.monotonic() < deadline_s, f"it writes nothing:\n{driver.said}"
             if jvm is None:
                 jvm = driver.jvm()
+                time.sleep(0.01)
             elif _unfinished(log) - before:
                 jvm.suspend()
                 time.sleep(0.01)  # Until each of its threads stands still.
@@ -74,9 +75,12 @@ class _Driver(subprocess.Popen[str]):
         return self.said_to.read()[-5000:]
 
     def jvm(self) -> psutil.Process | None:
-        """None before it has begun."""
-        children = psutil.Process(self.pid).children()
-        return next((one for one in children if one.name() == "java"), None)
+        """Spark's own; None before it has begun. Others are asked for their version before."""
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children():
+                if child.name() == "java" and "SparkSubmit" in " ".join(child.cmdline()):
+                    return child
+        return None
 
 
 @contextmanager

@@ -168,16 +168,15 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
     try:
         job_run = JobRun(job, settings, spark, is_once=is_once, on_batch=shown.on_batch)
-        is_whole = False
         with _stop_signals() as stopped, shown.around(job_run):
             try:
                 job_run.start()
                 while job_run.poll() and not stopped.wait(_POLL_S):
                     shown.refresh()
-                is_whole = is_once and not stopped.is_set()
+                shown.end(is_whole=is_once and not stopped.is_set())
             finally:
                 job_run.close()
-                shown.end(is_whole=is_whole)
+                shown.refresh()
         if not as_json:
             warn(summary_text(settings, queries, job_run.progress))
     except JobFailed as failed:
@@ -274,7 +273,6 @@ class _Shown:
         self._is_running = False
         done = "all was read" if is_whole else "stopped"
         self._note = f"{done}; `ottla pipeline run {self._job}` goes on from here"
-        self.refresh()
 
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:

@@ -44,7 +44,7 @@ def row_of(progress: QueryProgress, *, is_running: bool, bars: int = _BARS) -> l
     none: what has ended shows the mean of all as its speed."""
     last = progress.last
     rows_per_s = 0.0 if last is None else last.rows_per_s
-    if not is_running and progress.batches:
+    if not is_running and progress.busy_ms:
         rows_per_s = progress.mean_rows_per_s
     name_and_state = [progress.query, state_text(progress, is_running=is_running)]
     if last is None:
@@ -117,6 +117,8 @@ def summary_text(
 ) -> str:
     """What a run that has ended has read, and where to look for what it wrote."""
     rows = ", ".join(f"{one.query} {one.rows:,}" for one in progress)
+    if not any(one.rows for one in progress):
+        return "there was nothing to read"
     tables = sorted({table for query in queries for table in query.tables})
     topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
     found = [f"rows read: {rows}"]

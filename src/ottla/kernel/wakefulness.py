@@ -12,6 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 AWAKE_NS = 50_000
 """Some requests' worth: what comes later is not worth the wait."""
@@ -26,7 +27,7 @@ class Wakefulness:
     ) -> None:
         self.now_ns = now_ns
         # With one processor the client could not send meanwhile.
-        self._is_allowed = _processor_count() > 1 if is_allowed is None else is_allowed
+        self._is_allowed = processor_count() >= 2 if is_allowed is None else is_allowed
         self._is_awake = False
         self._handled_ns = -AWAKE_NS
 
@@ -45,8 +46,13 @@ class Wakefulness:
             loop.call_soon(self._stay_awake, loop)
 
 
-def _processor_count() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def processor_count(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
+    """That this process may use: a container may have a share of them only."""
+    count = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    try:
+        used_us, _, period_us = quota.read_text().strip().partition(" ")
+        return min(count, int(used_us) / int(period_us))
+    except (OSError, ValueError, ZeroDivisionError):
+        return count  # there is none: the file is missing, or says "max"

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
 
-from ottla.kernel.wakefulness import AWAKE_NS, Wakefulness
+from ottla.kernel.wakefulness import AWAKE_NS, Wakefulness, processor_count
 
 
 class Loop:
@@ -86,3 +87,14 @@ def test_with_one_processor_it_sleeps() -> None:
     times.request(after_ns=AWAKE_NS)
     times.request(after_ns=1)
     assert not times.loop.due
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("50000 100000\n", 0.5), ("max 100000\n", None), ("", None), (None, None)]
+)
+def test_a_share_of_the_processors(tmp_path: Path, text: str | None, count: float | None) -> None:
+    quota = tmp_path / "cpu.max"
+    if text is not None:
+        quota.write_text(text)
+    found = processor_count(quota)
+    assert found == count if count is not None else found >= 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from ottla.pipeline.jobs import activity_top
@@ -68,8 +69,9 @@ def write_top(frame: DataFrame, batch: Batch) -> None:
     days = [row.day for row in frame.select("day").distinct().collect()]
     ranking: list[activity_top.Place] = []
     if days:
-        counts = table.delta().to_pyarrow_table(filters=[("day", "in", days)])
-        ranking.extend(activity_top.places(counts))
+        counts = table.delta().to_pyarrow_dataset()
+        of_days = counts.to_batches(list(activity_top.COLUMNS), filter=pc.field("day").isin(days))
+        ranking.extend(activity_top.places(of_days))
     spark = frame.sparkSession
     batch.lake.table(TOP_TABLE).upsert(
         spark.createDataFrame([astuple(place) for place in ranking], _PLACE),

@@ -78,7 +78,10 @@ def _reason(fields: dict[str, Column]) -> Column:
 
 def _is_ahead(time: Column) -> Column:
     """As `times.problem_ahead` says."""
-    return F.coalesce(time > F.col("timestamp") + F.expr("interval 24 hours"), F.lit(False))
+    since = F.timestamp_millis(F.lit(0))
+    timestamp = F.when(F.col("timestamp") >= since, F.col("timestamp"))
+    # The other way round the sum could be too large for a timestamp.
+    return F.coalesce(time - F.expr("interval 24 hours") > timestamp, F.lit(False))
 
 
 def actions(rows: DataFrame) -> DataFrame:

@@ -26,19 +26,31 @@ class Place:
     count: int
 
 
-def places(counts: pa.Table) -> Iterator[Place]:
-    """The ten places of each day and kind, from the first; equals by name. `counts` has day, kind,
-    subject and count."""
+COLUMNS = ("day", "kind", "subject", "count")
+
+
+def places(counts: Iterable[pa.RecordBatch]) -> Iterator[Place]:
+    """The ten places of each day and kind, from the first; equals by name. A subject of a day has
+    one row. Of all rows no more are held than those of a batch and those that may have a place: a
+    day may have millions of subjects."""
+    best: dict[tuple[date, str], pa.Table] = {}
+    for batch in counts:
+        rows = pa.Table.from_batches([batch])
+        for group in rows.group_by(["day", "kind"]).aggregate([]).to_pylist():
+            is_in = pc.and_(
+                *(pc.equal(rows[name], pa.scalar(value)) for name, value in group.items())
+            )
+            of_group = rows.filter(is_in).select(["subject", "count"])
+            key = group["day"], group["kind"]
+            best[key] = _top(pa.concat_tables([of_group, *([best[key]] if key in best else [])]))
+    for day, kind in sorted(best):
+        for rank, row in enumerate(best[day, kind].to_pylist(), 1):
+            yield Place(day, kind, rank, row["subject"], row["count"])
+
+
+def _top(rows: pa.Table) -> pa.Table:
     order = [("count", "descending"), ("subject", "ascending")]
-    groups = counts.group_by(["day", "kind"]).aggregate([]).to_pylist()
-    for group in sorted(groups, key=lambda one: (one["day"], one["kind"])):
-        is_in = pc.and_(
-            *(pc.equal(counts[name], pa.scalar(value)) for name, value in group.items())
-        )
-        of_group = counts.filter(is_in)
-        top = of_group.take(pc.select_k_unstable(of_group, TOP_COUNT, order))
-        for rank, row in enumerate(top.select(["subject", "count"]).to_pylist(), 1):
-            yield Place(group["day"], group["kind"], rank, row["subject"], row["count"])
+    return rows.take(pc.select_k_unstable(rows, TOP_COUNT, order))
 
 
 def records(places: Iterable[Place]) -> Iterator[tuple[str, str]]:

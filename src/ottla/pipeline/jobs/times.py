@@ -39,7 +39,8 @@ def time_us_of(text: str) -> int:
 def problem_ahead(time_us: int, timestamp_us: int | None) -> str | None:
     """What is wrong with an event from the future. One of them would move the watermark there, and
     all events of others would be late until then. Brokers take no timestamp that is more than an
-    hour ahead of their clock, so that of the record can be trusted as a bound."""
-    if timestamp_us is None or time_us - timestamp_us <= _DAY_US:
+    hour ahead of their clock, so that of the record can be trusted as a bound. A negative one says
+    that there is none."""
+    if timestamp_us is None or timestamp_us < 0 or time_us - timestamp_us <= _DAY_US:
         return None
     return FROM_THE_FUTURE

@@ -7,6 +7,7 @@ socket meanwhile, so no thread is needed for that.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from ottla.client.blocking_cluster import (
     BlockingCluster,
     InFlight,
 )
+from ottla.client.blocking_topics import describe_configs
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from ottla.pipeline.rows.columns import COLUMNS
@@ -37,6 +39,8 @@ from ottla.wire.messages.fetch import (
 FETCH_BYTES = 4 * 1024 * 1024
 """As much as the buffers of a socket grow to hold by default on Linux (net.ipv4.tcp_rmem)."""
 
+GAP_S = 3.0
+
 _WAIT_MS = 500
 
 
@@ -47,6 +51,12 @@ class DataLoss(KafkaError):
 class _Sent(NamedTuple):
     offset: int
     in_flight: InFlight[FetchResponse]
+
+
+class _Nothing(NamedTuple):
+    """What a broker sends, answer after answer, where there should be something."""
+
+    since_s: float
 
 
 class _Content(NamedTuple):
@@ -85,7 +95,7 @@ class Fetcher:
         self._max_bytes = max_bytes
         self._is_loss_allowed = is_loss_allowed
         self._sent: _Sent | None = None
-        self._nothing_at = -1
+        self._nothing: _Nothing | None = None
         self.offset = start_offset
         """Where reading goes on; at the end of the range when all was read."""
 
@@ -137,6 +147,7 @@ class Fetcher:
     def _fetch(self) -> _Content:
         """One step of `retrying`: of what was sent ahead, else anew."""
         sent, self._sent = self._sent, None
+        nothing, self._nothing = self._nothing, None
         if sent is None or sent.offset != self.offset:
             sent = self._send(self.offset)
         response = sent.in_flight.wait()
@@ -144,7 +155,7 @@ class Fetcher:
             raise KafkaError(ErrorCode(response.error_code), f"fetching {self._topic_partition}")
         for topic in response.responses:
             for partition in topic.partitions:
-                return self._content(partition)
+                return self._content(partition, nothing)
         if response.throttle_time_ms:
             # A client that is beyond its quota gets nothing until then (KIP-219).
             raise KafkaError(
@@ -153,7 +164,8 @@ class Fetcher:
             )
         raise CorruptRecord(f"a fetch of {self._topic_partition} was answered with nothing")
 
-    def _content(self, partition: PartitionData) -> _Content:
+    def _content(self, partition: PartitionData, nothing: _Nothing | None) -> _Content:
+        """`nothing` is what came before, if that was so."""
         if partition.error_code:
             raise KafkaError(ErrorCode(partition.error_code), f"fetching {self._topic_partition}")
         records = memoryview(b"")
@@ -171,10 +183,9 @@ class Fetcher:
                     f"{self.offset}, and no record at or after it in them"
                 )
             if self._readable_end(partition) >= self._end_offset:
-                # Compaction has removed whatever was there, up to the end; if that is said twice.
-                if self._nothing_at == self.offset:
+                self._nothing = nothing or _Nothing(time.monotonic())
+                if self._is_compacted_away(self._nothing):
                     return _Content(records, None, self._end_offset)
-                self._nothing_at = self.offset
             raise KafkaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
                 f"{self._topic_partition} has nothing at offset {self.offset}; its high watermark "
@@ -185,6 +196,16 @@ class Fetcher:
             listed = partition.aborted_transactions or []
             aborted = AbortedTransactions((one.producer_id, one.first_offset) for one in listed)
         return _Content(records, aborted, min(next_offset, self._end_offset))
+
+    def _is_compacted_away(self, nothing: _Nothing) -> bool:
+        """Whether compaction has removed all that is left of the range. A broker also sends nothing
+        when it could not read in time: it is believed when it goes on for a while, and when the
+        topic is one that is compacted."""
+        if time.monotonic() - nothing.since_s < GAP_S:
+            return False
+        topic = self._topic_partition.topic
+        (configs,) = describe_configs(self._cluster, [topic]).values()
+        return "compact" in (configs["cleanup.policy"].value or "")
 
     def _readable_end(self, partition: PartitionData) -> int:
         """Where the records end that the broker would have sent, if there were any."""

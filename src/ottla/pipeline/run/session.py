@@ -22,6 +22,8 @@ _PACKAGES = str(Path(__file__).resolve().parents[3])
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:\s*,\s*\d+)?\])?")
 _CONNECT = "sc://"
+_OTHERS = ("yarn", "k8s://")
+"""Masters that decide where an executor runs, and have never been tried here."""
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -84,14 +86,16 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
         **_EVERYWHERE,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # By TCP the second thing that Spark tells a Python worker waits until the first has been
-        # acknowledged, which Linux does after 40 ms: measured, that much of each task.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.warehouse.dir": str((folder / "warehouse").resolve()),
         "spark.driver.extraJavaOptions": (
             f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').resolve().as_uri()}"
         ),
     }
+    if not master.startswith(_OTHERS):
+        # By TCP the second thing that Spark tells a Python worker waits until the first has been
+        # acknowledged, which Linux does after 40 ms: measured, that much of each task. Others may
+        # have folders for temporary files whose names are too long for such a socket.
+        found["spark.python.unix.domain.socket.enabled"] = "true"
     if (path := _added_path()) is not None:
         found["spark.executorEnv.PYTHONPATH"] = path
     if (cores := local_cores(master)) is not None:

@@ -6,7 +6,7 @@ A packed row has the topic, the partition, and the rows as a stream in Arrow's f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,13 @@ from ottla.pipeline.sink.parts import GATHERED_BYTES, Part
 
 PACKED = "packed_rows"
 SCHEMA = f"topic string, partition int, {PACKED} binary"
+_COLUMNS = ["topic", "partition", PACKED]
+_TABLE_BYTES = 8_000
+"""What a table of Arrow's takes in memory, with nothing in it."""
+
+
+def is_packed(columns: Sequence[str]) -> bool:
+    return list(columns) == _COLUMNS
 
 
 def packed(parts: Iterable[Part]) -> pa.RecordBatch:
@@ -23,6 +30,7 @@ def packed(parts: Iterable[Part]) -> pa.RecordBatch:
     places: list[TopicPartition] = []
     bounds = [0]
     for where, rows in parts:
+        rows = rows.select([name for name in rows.column_names if name not in _COLUMNS])
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         places.append(where)
@@ -34,7 +42,7 @@ def packed(parts: Iterable[Part]) -> pa.RecordBatch:
             pa.array([where.partition for where in places], pa.int32()),
             pa.Array.from_buffers(pa.binary(), len(places), [None, offsets, sink.getvalue()]),
         ],
-        names=["topic", "partition", PACKED],
+        names=_COLUMNS,
     )
 
 
@@ -46,9 +54,10 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
     for batch in batches:
         columns = (batch["topic"].to_pylist(), batch["partition"].to_pylist(), batch[PACKED])
         for topic, partition, content in zip(*columns, strict=True):
-            rows = pa.ipc.open_stream(content.as_buffer()).read_all()
+            packed_bytes = content.as_buffer()
+            rows = pa.ipc.open_stream(packed_bytes).read_all()
             held.setdefault(TopicPartition(topic, partition), []).append(rows)
-            held_bytes += rows.nbytes
+            held_bytes += packed_bytes.size + _TABLE_BYTES
             if held_bytes >= GATHERED_BYTES:
                 yield from _joined(held)
                 held, held_bytes = {}, 0

@@ -32,11 +32,12 @@ def partition_count(cluster: BlockingCluster, topic: str) -> int:
 
 
 class PartitionChoice:
-    """Of one task, for as long as it runs. `count_of` is asked once for each topic."""
+    """Of one task, for as long as it runs. `count_of` is asked once for each topic; `first` is
+    where rows without a key begin."""
 
-    def __init__(self, count_of: Callable[[str], int], *, task: int) -> None:
+    def __init__(self, count_of: Callable[[str], int], *, first: int) -> None:
         self._count_of = count_of
-        self._task = task
+        self._first = first
         self._counts: dict[str, int] = {}
         self._partitioners: dict[str, Partitioner] = {}
 
@@ -58,8 +59,7 @@ class PartitionChoice:
         return self._counts[topic]
 
     def _partitioner(self, topic: str, count: int) -> Partitioner:
-        # Each task begins elsewhere, or all would write to the same partition at the same time.
-        return self._partitioners.setdefault(topic, Partitioner(count, first=self._task))
+        return self._partitioners.setdefault(topic, Partitioner(count, first=self._first))
 
     def _checked(
         self, topic: str, count: int, partitions: npt.NDArray[np.int32]

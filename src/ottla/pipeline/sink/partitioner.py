@@ -18,6 +18,9 @@ _M = np.uint32(0x5BD1E995)
 _WORD_BYTES = 4
 _POSITIVE = np.uint32(0x7FFFFFFF)
 
+TOGETHER = 10_000
+"""Rows without a key that go to one partition, before it is the turn of the next."""
+
 
 def murmur2(keys: pa.BinaryArray) -> Words:
     """The hash of each, as Kafka computes it. Of null it is something, and means nothing."""
@@ -67,16 +70,16 @@ class Partitioner:
         self._next = first % partition_count
 
     def partitions(self, keys: pa.BinaryArray | None, row_count: int) -> npt.NDArray[np.int32]:
-        """Of the rows of one batch. All without a key go to one partition, those of the next batch
-        to the next."""
+        """Of the rows of one batch. Those without a key go to one partition, `TOGETHER` of them,
+        then it is the turn of the next."""
         if keys is None or keys.null_count == row_count:
-            return np.full(row_count, self._turn(), np.int32)
+            return self._turns(row_count)
         found = partitions_of_keys(keys, self._partition_count)
         if keys.null_count:
-            found[~keys.is_valid().to_numpy(zero_copy_only=False)] = self._turn()
+            found[~keys.is_valid().to_numpy(zero_copy_only=False)] = self._turns(keys.null_count)
         return found
 
-    def _turn(self) -> int:
-        partition = self._next
-        self._next = (partition + 1) % self._partition_count
-        return partition
+    def _turns(self, row_count: int) -> npt.NDArray[np.int32]:
+        turns = self._next + np.arange(row_count) // TOGETHER
+        self._next = (int(turns[-1]) + 1) % self._partition_count if row_count else self._next
+        return (turns % self._partition_count).astype(np.int32)

@@ -11,21 +11,23 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from ottla.pipeline.sink.packing import SCHEMA, packed
+from ottla.pipeline.sink.packing import PACKED, SCHEMA, is_packed, packed
 from ottla.pipeline.sink.partition_choice import PartitionChoice, partition_count
 from ottla.pipeline.sink.parts import parts_of
+from ottla.pipeline.sink.turn import first_turn
 from ottla.pipeline.sink.write_options import WriteOptions
-from ottla.pipeline.sink.write_schema import check_schema
+from ottla.pipeline.sink.write_schema import ColumnError, check_schema
 
 
 def placed(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """The same rows, packed, those of one output partition in one task: for a write with the same
     `options`, and for nothing else. The frame may be a stream."""
     parsed = WriteOptions.parse(options)
+    if is_packed(frame.schema.names):
+        raise ColumnError(PACKED, "is there already", "place rows once")
     check_schema(frame.schema, parsed)
     task_count = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     if parsed.topic is not None:
@@ -45,9 +47,7 @@ def packed_rows(
     batches: Iterator[pa.RecordBatch], *, options: WriteOptions
 ) -> Iterator[pa.RecordBatch]:
     """In a task."""
-    context = TaskContext.get()
-    task = 0 if context is None else context.partitionId()
     with options.connection.cluster() as cluster:
-        choice = PartitionChoice(partial(partition_count, cluster), task=task)
+        choice = PartitionChoice(partial(partition_count, cluster), first=first_turn())
         for parts in parts_of(batches, options.topic, choice):
             yield packed(parts)

@@ -15,8 +15,8 @@ from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
 from ottla.pipeline.rows.appender import Appended, Appender
 from ottla.pipeline.rows.varints import Ints
-from ottla.pipeline.sink.packing import PACKED, unpacked
-from ottla.pipeline.sink.partition_choice import PartitionChoice, partition_count
+from ottla.pipeline.sink.packing import is_packed, unpacked
+from ottla.pipeline.sink.partition_choice import PartitionChoice, RowError, partition_count
 from ottla.pipeline.sink.parts import Part, column, parts_of
 from ottla.pipeline.sink.sole_writer import SoleWriter
 from ottla.pipeline.sink.transaction import Transaction
@@ -39,17 +39,18 @@ def write_rows(
     options: WriteOptions,
     *,
     task: int,
+    first_turn: int = 0,
     producer: ProducerIdAndEpoch | None = None,
 ) -> Written:
     """All of a task, durably when it returns. With a producer it is a part of that one's
     transaction, which is given up at once if this fails: readers need not wait for its time-out."""
     with options.connection.cluster() as cluster:
         if producer is None:
-            return _RowWriter(cluster, options, task, None).write(batches)
+            return _RowWriter(cluster, options, task, first_turn, None).write(batches)
         assert options.transactional_id is not None, "a producer is that of a transactional id"
         transaction = Transaction.of(cluster, options.transactional_id, producer)
         try:
-            return _RowWriter(cluster, options, task, transaction).write(batches)
+            return _RowWriter(cluster, options, task, first_turn, transaction).write(batches)
         except Exception as error:
             give_up(transaction, error)
             raise
@@ -71,6 +72,7 @@ class _RowWriter:
     cluster: BlockingCluster
     options: WriteOptions
     task: int
+    first_turn: int
     transaction: Transaction | None
     clock: Clock = field(default_factory=SystemClock)
 
@@ -101,10 +103,20 @@ class _RowWriter:
         if first is None:
             return iter(())
         batches = chain([first], batches)
-        if PACKED in first.schema.names:
-            return unpacked(batches)
-        choice = PartitionChoice(partial(partition_count, self.cluster), task=self.task)
+        if is_packed(first.schema.names):
+            return map(self._checked, unpacked(batches))
+        choice = PartitionChoice(partial(partition_count, self.cluster), first=self.first_turn)
         return chain.from_iterable(parts_of(batches, self.options.topic, choice))
+
+    def _checked(self, part: Part) -> Part:
+        where, rows = part
+        is_of_topic = self.options.topic in (None, where.topic)
+        if not is_of_topic or ("timestamp" in rows.column_names) != self.options.has_timestamps:
+            raise RowError(
+                "rows were placed with other options than they are written with; give `placed` "
+                "and the write the same topic and includeTimestamp"
+            )
+        return part
 
     def _timestamps_ms(self, rows: pa.Table) -> Ints | None:
         if not self.options.has_timestamps:

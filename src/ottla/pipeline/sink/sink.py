@@ -30,6 +30,7 @@ from ottla.pipeline.sink.checkpoint import Checkpoint
 from ottla.pipeline.sink.placement import placed
 from ottla.pipeline.sink.row_writer import Written, write_rows
 from ottla.pipeline.sink.transaction import LedgerEntry
+from ottla.pipeline.sink.turn import first_turn
 from ottla.pipeline.sink.write_options import CHECKPOINT, WriteOptions
 from ottla.pipeline.sink.write_schema import check_schema
 from ottla.pipeline.source.given_options import OptionError
@@ -116,7 +117,13 @@ class _Task:
                 "be told from what this one would, so the whole batch must be: start the query "
                 "again. Look above for why the first attempt failed; spark.speculation must be off"
             )
-        return write_rows(batches, self.options, task=context.partitionId(), producer=self.producer)
+        return write_rows(
+            batches,
+            self.options,
+            task=context.partitionId(),
+            first_turn=first_turn(),
+            producer=self.producer,
+        )
 
 
 @dataclass(slots=True)

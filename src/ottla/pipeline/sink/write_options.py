@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ottla.pipeline.rows.encode import BATCH_BYTES
 from ottla.pipeline.source.given_options import (
+    CLIENT_OPTIONS_WITHOUT_EFFECT,
     CONNECTION_OPTIONS,
     Connection,
     GivenOptions,
@@ -41,6 +42,33 @@ _KNOWN = (
     CHECKPOINT,
     "queryName",
 )
+_NO_EFFECT = (
+    # There for a read. Where there is a column headers it is written, as by Spark's sink.
+    "includeHeaders",
+    *CLIENT_OPTIONS_WITHOUT_EFFECT,
+    "kafka.buffer.memory",
+    "kafka.compression.gzip.level",
+    "kafka.compression.lz4.level",
+    "kafka.compression.zstd.level",
+    "kafka.enable.idempotence",
+    "kafka.linger.ms",
+    "kafka.max.block.ms",
+    "kafka.max.in.flight.requests.per.connection",
+    "kafka.max.request.size",
+    "kafka.metadata.max.idle.ms",
+    "kafka.partitioner.adaptive.partitioning.enable",
+    "kafka.partitioner.availability.timeout.ms",
+    "kafka.retries",
+)
+"""Of Kafka's producer, which is not used here: rows are there, and are sent as fast as they go."""
+_REFUSED = {
+    "kafka.interceptor.classes": "remove it: no Java runs where rows are written",
+    "kafka.key.serializer": "remove it: keys are bytes or text",
+    "kafka.partitioner.class": "remove it: keys go where Kafka's own partitioner sends them; to "
+    "choose, fill column partition",
+    "kafka.partitioner.ignore.keys": "remove it: keys decide; to choose, fill column partition",
+    "kafka.value.serializer": "remove it: values are bytes or text",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +92,11 @@ class WriteOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
         """Names in any case, as Spark has them. Raises OptionError."""
-        given = GivenOptions(options, _KNOWN)
+        for name in options:
+            if name.lower() in _REFUSED:
+                raise OptionError(name, "is not for this sink", _REFUSED[name.lower()])
+        given = GivenOptions(options, (*_KNOWN, *_NO_EFFECT))
+        given.parsed("includeHeaders", boolean)
         transactional_id = given.parsed(TRANSACTIONAL_ID, _not_empty)
         for option in _OF_TRANSACTIONS:
             if transactional_id is None and given.text(option) is not None:

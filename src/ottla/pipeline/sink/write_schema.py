@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.pipeline.sink.packing import PACKED
+from ottla.pipeline.sink.packing import is_packed
 from ottla.pipeline.sink.write_options import WriteOptions
 
 _TEXT: tuple[type[DataType], ...] = (StringType, BinaryType)
@@ -38,7 +38,7 @@ class ColumnError(ValueError):
 def check_schema(schema: StructType, options: WriteOptions) -> None:
     """Raises ColumnError."""
     types = {field.name: field.dataType for field in schema}
-    if PACKED in types:
+    if is_packed(schema.names):
         return  # `placed` has looked at what is in it.
     if "value" not in types:
         raise ColumnError("value", "is missing", "every row needs one, which may be null")

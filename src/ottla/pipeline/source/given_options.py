@@ -22,6 +22,29 @@ CONNECTION_OPTIONS = (
     "kafka.security.protocol",
     "kafka.request.timeout.ms",
 )
+CLIENT_OPTIONS_WITHOUT_EFFECT = (
+    "kafka.auto.include.jmx.reporter",
+    "kafka.client.dns.lookup",
+    "kafka.connections.max.idle.ms",
+    "kafka.enable.metrics.push",
+    "kafka.metadata.max.age.ms",
+    "kafka.metric.reporters",
+    "kafka.metrics.num.samples",
+    "kafka.metrics.recording.level",
+    "kafka.metrics.sample.window.ms",
+    "kafka.receive.buffer.bytes",
+    "kafka.reconnect.backoff.max.ms",
+    "kafka.reconnect.backoff.ms",
+    "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms",
+    "kafka.send.buffer.bytes",
+    "kafka.socket.connection.setup.timeout.max.ms",
+    "kafka.socket.connection.setup.timeout.ms",
+)
+"""What tunes Kafka's own clients, which are not used here. It is taken: a job that sets it runs."""
+
+
+_KAFKA = "kafka."
 
 
 class OptionError(ValueError):
@@ -65,6 +88,10 @@ class GivenOptions:
             raise OptionError(found[0], f"clashes with {found[1]}", "remove one of them")
         return found[0] if found else None
 
+    def first_of(self, options: tuple[str, ...]) -> str | None:
+        """The first that was given: where Spark's connector has an order of precedence."""
+        return next((option for option in options if option in self._values), None)
+
     def parsed(self, option: str, parse: Callable[[str], T]) -> T | None:
         """None where it was not given. What `parse` says with a ValueError is the problem and the
         remedy."""
@@ -94,6 +121,11 @@ def _unknown(name: str, spelt: Mapping[str, str]) -> OptionError:
             name, "is not supported yet", "use a PLAINTEXT listener of the broker, and remove it"
         )
     near = [spelt[found] for found in difflib.get_close_matches(lower, spelt, 1)]
+    if lower.startswith(_KAFKA):
+        # What begins alike is not alike.
+        rests = {known.removeprefix(_KAFKA): option for known, option in spelt.items()}
+        close = difflib.get_close_matches(lower.removeprefix(_KAFKA), rests, 1, cutoff=0.75)
+        near = [rests[found] for found in close]
     near += [option for known, option in spelt.items() if lower in known.split(".")]
     if near:
         return OptionError(name, "is not known", f"did you mean {near[0]}?")

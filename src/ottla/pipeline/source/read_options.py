@@ -21,6 +21,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.pipeline.rows.columns import COLUMNS
 from ottla.pipeline.rows.fetcher import FETCH_BYTES
 from ottla.pipeline.source.given_options import (
+    CLIENT_OPTIONS_WITHOUT_EFFECT,
     CONNECTION_OPTIONS,
     RETRY_OPTION,
     Connection,
@@ -33,8 +34,9 @@ from ottla.pipeline.source.given_options import (
 )
 
 _SELECTIONS = ("subscribe", "subscribePattern", "assign")
-_STARTS = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
-_ENDS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+# Where several are given the first one counts, as with Spark's connector.
+_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _KNOWN = (
     *_SELECTIONS,
     *_STARTS,
@@ -59,22 +61,20 @@ _NO_EFFECT = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    *CLIENT_OPTIONS_WITHOUT_EFFECT,
+    "kafka.allow.auto.create.topics",
     "kafka.check.crcs",
-    "kafka.client.dns.lookup",
-    "kafka.connections.max.idle.ms",
+    "kafka.client.rack",
+    "kafka.exclude.internal.topics",
     "kafka.fetch.max.bytes",
     "kafka.fetch.max.wait.ms",
     "kafka.fetch.min.bytes",
+    "kafka.group.instance.id",
+    "kafka.group.protocol",
     "kafka.heartbeat.interval.ms",
     "kafka.max.poll.interval.ms",
     "kafka.max.poll.records",
-    "kafka.metadata.max.age.ms",
-    "kafka.receive.buffer.bytes",
-    "kafka.reconnect.backoff.max.ms",
-    "kafka.reconnect.backoff.ms",
-    "kafka.retry.backoff.max.ms",
-    "kafka.retry.backoff.ms",
-    "kafka.send.buffer.bytes",
+    "kafka.partition.assignment.strategy",
     "kafka.session.timeout.ms",
 )
 """Of Spark's connector and its consumers. There is no consumer here: a task asks for the offsets of
@@ -90,7 +90,7 @@ _REFUSED = {
 _ISOLATION_LEVELS = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(rf"(\d+)\s*({'|'.join(_UNITS_S)})")
+_DURATION = re.compile(rf"(\d+)\s*({'|'.join(_UNITS_S)})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _given(options: Mapping[str, str]) -> GivenOptions:
 
 
 def _start(given: GivenOptions, is_stream: bool) -> Boundary:
-    option = given.only_one_of(_STARTS)
+    option = given.first_of(_STARTS)
     strategy = given.text("startingOffsetsByTimestampStrategy") or "error"
     if strategy not in ("error", "latest"):
         raise OptionError(
@@ -204,7 +204,7 @@ def _start(given: GivenOptions, is_stream: bool) -> Boundary:
 
 
 def _end(given: GivenOptions, is_stream: bool) -> Boundary:
-    option = given.only_one_of(_ENDS)
+    option = given.first_of(_ENDS)
     if is_stream and option is not None:
         raise OptionError(
             option, "a stream has no end", "remove it, or read a batch with spark.read"
@@ -313,7 +313,7 @@ def _duration_s(text: str) -> float:
     found = _DURATION.fullmatch(text.lower())
     if found is None:
         raise ValueError("write a number and its unit: 500ms, 30s, 15m, 1h or 1d")
-    return int(found[1]) * _UNITS_S[found[2]]
+    return int(found[1]) * _UNITS_S[found[2] or "ms"]
 
 
 def _timestamp(text: str) -> int:

@@ -29,7 +29,7 @@ def test_the_most_come_first_and_equals_by_name() -> None:
         (FIRST, "page", "/ä", 2),
     )
 
-    assert list(places(counts)) == [
+    assert list(places(counts.to_batches())) == [
         Place(FIRST, "page", 1, "/b", 7),
         Place(FIRST, "page", 2, "/a", 2),
         Place(FIRST, "page", 3, "/c", 2),
@@ -42,11 +42,25 @@ def test_the_most_come_first_and_equals_by_name() -> None:
 def test_there_are_ten_places() -> None:
     counts = counts_of(*((FIRST, "page", f"/{letter}", 1) for letter in "lkjihgfedcba"))
 
-    assert [place.subject for place in places(counts)] == [f"/{letter}" for letter in "abcdefghij"]
+    assert [place.subject for place in places(counts.to_batches())] == [
+        f"/{letter}" for letter in "abcdefghij"
+    ]
+
+
+def test_counts_come_in_batches() -> None:
+    counts = counts_of(*((FIRST, "page", f"/{letter}", 1) for letter in "lkjihgfedcba"))
+    more = counts_of((SECOND, "page", "/a", 3), (FIRST, "page", "/m", 2))
+    batches = [*counts.to_batches(max_chunksize=5), *more.to_batches()]
+
+    found = list(places(batches))
+
+    assert [place.subject for place in found] == [*(f"/{letter}" for letter in "mabcdefghi"), "/a"]
+    assert [place.rank for place in found] == [*range(1, 11), 1]
 
 
 def test_nothing_has_no_places() -> None:
-    assert list(places(counts_of())) == []
+    assert list(places([])) == []
+    assert list(places(counts_of().to_batches())) == []
     assert list(records([])) == []
 
 

@@ -79,6 +79,7 @@ def test_events_from_the_future() -> None:
     assert problem_ahead(NEW_YEAR_US + day_us, NEW_YEAR_US) is None
     assert problem_ahead(0, NEW_YEAR_US) is None
     assert problem_ahead(NEW_YEAR_US, None) is None
+    assert problem_ahead(NEW_YEAR_US, -1000) is None
     assert problem_ahead(NEW_YEAR_US + day_us + 1, NEW_YEAR_US) == (
         "its time is more than a day after the record's timestamp"
     )

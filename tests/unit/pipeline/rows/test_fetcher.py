@@ -15,6 +15,12 @@ from ottla.records.builder import build_batch
 from ottla.records.errors import CorruptRecord
 from ottla.records.record import Record
 from ottla.wire.api import ApiKey
+from ottla.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -203,18 +209,50 @@ def test_a_log_that_ends_too_early_is_a_loss_too() -> None:
         assert found.offset == 100
 
 
-def test_nothing_behind_what_compaction_has_left_is_no_loss() -> None:
-    with SocketBroker() as broker, cluster_of(broker, retry_timeout_s=0.2) as cluster:
+def policy_is(broker: SocketBroker, policy: str) -> None:
+    config = DescribeConfigsResourceResult(name="cleanup.policy", value=policy)
+    result = DescribeConfigsResult(resource_type=2, resource_name="clicks", configs=[config])
+    broker.answers[DescribeConfigsRequest] = lambda _: DescribeConfigsResponse(results=[result])
+
+
+def test_nothing_behind_what_compaction_has_left_is_no_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.pipeline.rows.fetcher.GAP_S", 0.2)
+    with SocketBroker() as broker, cluster_of(broker, retry_timeout_s=1.0) as cluster:
         log = Log(broker)
         del log.batches[4:]
+        policy_is(broker, "delete,compact")
         fetcher = new_fetcher(cluster)
         assert read(fetcher) == list(range(40))
         assert fetcher.offset == END
         # Records of a transaction that is still open may come: those are waited for.
-        log.problems[40] = [lambda: answered(records=b"", last_stable_offset=50)] * 100
+        log.problems[40] = [lambda: answered(records=b"", last_stable_offset=50)] * 1000
         with pytest.raises(DataLoss, match="ends at offset 40"):
             read(new_fetcher(cluster))
         assert read(new_fetcher(cluster, end=50)) == list(range(40))
+        log.problems.clear()
+        policy_is(broker, "delete")
+        with pytest.raises(DataLoss, match="ends at offset 40"):
+            read(new_fetcher(cluster))
+
+
+def test_a_broker_that_could_not_read_in_time_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For less long than is believed; or with something else in between."""
+    with SocketBroker() as broker, cluster_of(broker) as cluster:
+        log = Log(broker)
+        policy_is(broker, "compact")
+        log.problems[40] = [lambda: answered(records=b"")] * 3
+        assert read(new_fetcher(cluster)) == list(range(END))
+        monkeypatch.setattr("ottla.pipeline.rows.fetcher.GAP_S", 0.0001)
+        log.problems[40] = [
+            lambda: answered(records=b""),
+            lambda: answered(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            lambda: answered(records=b""),
+        ]
+        assert read(new_fetcher(cluster)) == list(range(END))
 
 
 def test_a_broker_that_stays_away_fails_the_reading_with_its_name() -> None:

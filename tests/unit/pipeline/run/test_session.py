@@ -57,3 +57,13 @@ def test_workers_find_an_installed_package_by_themselves(
 ) -> None:
     monkeypatch.setattr(session, "_PACKAGES", sysconfig.get_path("purelib"))
     assert "spark.executorEnv.PYTHONPATH" not in session_settings("local", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("master", "is_set"), [("local[2]", True), ("spark://a:7077", True), ("yarn", False)]
+)
+def test_python_workers_are_spoken_to_without_tcp_where_that_was_tried(
+    tmp_path: Path, master: str, is_set: bool
+) -> None:
+    found = session_settings(master, tmp_path)
+    assert ("spark.python.unix.domain.socket.enabled" in found) == is_set

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ottla.kernel.ids import TopicPartition
-from ottla.pipeline.sink.packing import PACKED, packed, unpacked
+from ottla.pipeline.sink.packing import PACKED, is_packed, packed, unpacked
 from ottla.pipeline.sink.parts import GATHERED_BYTES
 
 ZERO, ONE = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
@@ -26,6 +26,17 @@ def test_what_is_packed_comes_out_again() -> None:
     assert batch.schema.names == ["topic", "partition", PACKED]
     assert batch["partition"].to_pylist() == [1, 0]
     assert list(unpacked([batch])) == [(ONE, rows.slice(1)), (ZERO, rows.slice(0, 1))]
+
+
+def test_where_rows_go_is_not_packed_with_each() -> None:
+    rows = pa.table({"topic": ["clicks"], "partition": [1], "value": ["a"]})
+    ((_, found),) = unpacked([packed([(ONE, rows)])])
+    assert found.column_names == ["value"]
+
+
+def test_what_is_packed_has_these_columns_and_no_others() -> None:
+    assert is_packed(packed([]).schema.names)
+    assert not is_packed(["value", PACKED])
 
 
 def test_a_packed_slice_has_nothing_of_the_rest() -> None:

@@ -20,7 +20,7 @@ KEYS = pa.array([b"a", b"b", b"c"], pa.binary())
 
 @pytest.fixture
 def choice() -> PartitionChoice:
-    return PartitionChoice(COUNTS.__getitem__, task=1)
+    return PartitionChoice(COUNTS.__getitem__, first=1)
 
 
 def named(*partitions: int | None) -> pa.Array:

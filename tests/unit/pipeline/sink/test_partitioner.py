@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.pipeline.sink.partitioner import Partitioner, murmur2, partitions_of_keys
+from ottla.pipeline.sink.partitioner import TOGETHER, Partitioner, murmur2, partitions_of_keys
 
 # Those of UtilsTest in Apache Kafka.
 KNOWN = {
@@ -59,6 +59,14 @@ def test_rows_without_a_key_stay_together_and_take_turns() -> None:
     mixed = pa.array([None, b"foobar", None], pa.binary())
     keyed = int(partitions_of_keys(pa.array([b"foobar"]), 3)[0])
     assert partitioner.partitions(mixed, 3).tolist() == [1, keyed, 1]
+
+
+def test_of_very_many_rows_without_a_key_not_all_go_together() -> None:
+    partitioner = Partitioner(2, first=1)
+    found = partitioner.partitions(None, 2 * TOGETHER + 5).tolist()
+    assert found == [1] * TOGETHER + [0] * TOGETHER + [1] * 5
+    assert partitioner.partitions(None, 1).tolist() == [0]
+    assert partitioner.partitions(None, 0).tolist() == []
 
 
 @pytest.mark.parametrize("keys", [[], [b""]])

@@ -21,7 +21,7 @@ def named(*partitions: int | None) -> pa.Array:
 
 
 def values_of(topic: str | None, *batches: pa.RecordBatch) -> list[tuple[str, int, list[str]]]:
-    choice = PartitionChoice(COUNTS.__getitem__, task=1)
+    choice = PartitionChoice(COUNTS.__getitem__, first=1)
     return [
         (*where, part["value"].to_pylist())
         for parts in parts_of(batches, topic, choice)
@@ -64,7 +64,7 @@ def test_small_batches_are_gathered_and_large_ones_are_not() -> None:
 
 
 def test_a_part_has_all_columns_of_its_rows() -> None:
-    choice = PartitionChoice(COUNTS.__getitem__, task=1)
+    choice = PartitionChoice(COUNTS.__getitem__, first=1)
     batch = rows(value=["a", "b"], key=["k", "l"], partition=named(1, 0))
     ((zero, one),) = parts_of([batch], "clicks", choice)
     assert zero[0] == TopicPartition("clicks", 0)

@@ -121,3 +121,14 @@ def test_packed_rows(broker: SocketBroker, written: Transactions) -> None:
     assert (written.values(0), written.values(1)) == ([b"c"], [b"a", b"b", b"d"])
     assert found.row_count == 4
     assert write_rows([], options(broker), task=0).partitions == {}
+
+
+def test_rows_that_were_packed_for_another_write(
+    broker: SocketBroker, written: Transactions
+) -> None:
+    elsewhere = packed([(TopicPartition("views", 0), pa.table({"value": ["a"]}))])
+    timed = packed([(ZERO, pa.table({"value": ["a"], "timestamp": [1]}))])
+    for batch in (elsewhere, timed):
+        with pytest.raises(RowError, match="rows were placed with other options"):
+            write_rows([batch], options(broker), task=0)
+    assert written.values(0) == []

@@ -43,11 +43,12 @@ def in_task(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Says in which task and attempt what follows runs."""
 
     class Context:
-        def __init__(self, task: int, attempt: int) -> None:
+        def __init__(self, task: int, attempt: int, batch: int) -> None:
             self.partitionId, self.attemptNumber = (lambda: task), (lambda: attempt)
+            self.getLocalProperty = {"streaming.sql.batchId": str(batch)}.get
 
-    def enter(task: int, attempt: int = 0) -> None:
-        monkeypatch.setattr(TaskContext, "get", lambda: Context(task, attempt))
+    def enter(task: int, attempt: int = 0, batch: int = 0) -> None:
+        monkeypatch.setattr(TaskContext, "get", lambda: Context(task, attempt, batch))
 
     return enter
 
@@ -145,6 +146,18 @@ def test_a_plain_stream(broker: SocketBroker, brokers_side: Transactions, in_tas
     writer.commit([sent(writer.write(rows(0, "a")))], 0)
     writer.abort([None], 0)
     assert (brokers_side.values(0), brokers_side.ends) == ([b"a"], [])
+
+
+def test_rows_without_keys_go_to_other_partitions_in_other_batches(
+    broker: SocketBroker, brokers_side: Transactions, in_task: Any
+) -> None:
+    """Also where each batch has one task."""
+    writer = sent(StreamWriter(options(broker)))
+    for batch in range(4):
+        in_task(0, batch=batch)
+        writer.write(iter([pa.RecordBatch.from_pydict({"value": [str(batch)]})]))
+    assert brokers_side.values(0) == [b"0", b"2"]
+    assert brokers_side.values(1) == [b"1", b"3"]
 
 
 def test_two_tasks_on_one_partition(

@@ -46,6 +46,16 @@ def test_names_are_those_of_sparks_sink_in_any_case() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
+def test_what_only_tunes_kafkas_producer_changes_nothing() -> None:
+    tuned = {"kafka.linger.ms": "50", "kafka.buffer.memory": "9", "kafka.retries": "3"}
+    tuned |= {
+        "kafka.enable.idempotence": "true",
+        "kafka.max.request.size": "1",
+        "includeHeaders": "true",
+    }
+    assert WriteOptions.parse({**NEEDED, **tuned}) == WriteOptions.parse(NEEDED)
+
+
 def test_the_group_is_named_as_the_transactions_unless_it_has_a_name() -> None:
     transactional = {**NEEDED, "kafka.transactional.id": "mine"}
     assert WriteOptions.parse(transactional).group_id == "mine"
@@ -58,6 +68,10 @@ def test_the_group_is_named_as_the_transactions_unless_it_has_a_name() -> None:
         ({"kafka.bootstrap.servers": None}, "kafka.bootstrap.servers", "is missing"),
         ({"topics": "a"}, "topics", "did you mean topic?"),
         ({"subscribe": "a"}, "subscribe", "is not known"),
+        ({"includeHeaders": "yes"}, "includeHeaders", "true or false"),
+        ({"kafka.key.serializer": "a"}, "kafka.key.serializer", "keys are bytes or text"),
+        ({"kafka.partitioner.class": "a"}, "kafka.partitioner.class", "fill column partition"),
+        ({"kafka.max.poll.records": "5"}, "kafka.max.poll.records", "is not known; remove it"),
         ({"topic": " "}, "topic", "give it a name"),
         ({"kafka.acks": "1"}, "kafka.acks", "set it to all"),
         ({"kafka.compression.type": "rar"}, "kafka.compression.type", "none, gzip, snappy, lz4"),

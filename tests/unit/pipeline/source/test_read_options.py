@@ -96,7 +96,34 @@ def test_a_least_number_of_offsets_is_waited_for_so_long() -> None:
 
 def test_what_only_tunes_sparks_connector_changes_nothing() -> None:
     tuned = {"kafka.fetch.min.bytes": "9", "fetchoffset.numretries": "3", "groupIdPrefix": "a"}
+    tuned |= {
+        "kafka.client.rack": "a",
+        "kafka.metric.reporters": "b",
+        "kafka.retry.backoff.ms": "1",
+    }
     assert ReadOptions.parse({**NEEDED, **tuned}) == ReadOptions.parse(NEEDED)
+
+
+def test_of_several_boundaries_the_one_counts_that_counts_for_sparks_connector() -> None:
+    all_of_them = {
+        "startingOffsets": "earliest",
+        "startingOffsetsByTimestamp": '{"clicks":{"0":5}}',
+        "startingTimestamp": "7",
+        "endingOffsets": "latest",
+        "endingOffsetsByTimestamp": '{"clicks":{"0":8}}',
+    }
+    options = ReadOptions.parse({**NEEDED, **all_of_them})
+    assert options.start == Timestamps("startingTimestamp", 7, {}, is_latest_without=False)
+    assert isinstance(options.end, Timestamps)
+    del all_of_them["startingTimestamp"]
+    start = ReadOptions.parse({**NEEDED, **all_of_them}).start
+    assert isinstance(start, Timestamps)
+    assert start.option == "startingOffsetsByTimestamp"
+
+
+def test_a_delay_without_a_unit_is_in_milliseconds() -> None:
+    options = ReadOptions.parse({**NEEDED, "maxTriggerDelay": "1500"}, is_stream=True)
+    assert options.max_trigger_delay_s == 1.5
 
 
 def test_columns_are_projected_in_the_order_given() -> None:
@@ -138,11 +165,8 @@ def test_columns_are_projected_in_the_order_given() -> None:
             "startingOffsetsByTimestampStrategy",
             "error or latest",
         ),
-        (
-            {"startingOffsets": "earliest", "startingTimestamp": "5"},
-            "startingOffsets",
-            "clashes with startingTimestamp",
-        ),
+        ({"kafka.linger.ms": "5"}, "kafka.linger.ms", "is not known; remove it"),
+        ({"kafka.isolation.lvl": "x"}, "kafka.isolation.lvl", "did you mean kafka.isolation.level"),
         ({"endingOffsets": "earliest"}, "endingOffsets", "end at latest"),
         ({"minPartitions": "0"}, "minPartitions", "whole number above 0"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay", "a number and its unit"),
