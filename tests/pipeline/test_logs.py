@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.generate import logs as generated
@@ -137,6 +138,8 @@ def test_generated_lines_come_out_as_their_truth_says(
     assert all(key == f"{value['service']} {value['minute']}" for key, value in said)
     assert rates_of([value for _, value in said]) == answers.minutes
     assert_lines(settings, events)
+    lines = DeltaTable(f"{settings.lake}/{logs.LINES_TABLE}")
+    assert lines.metadata().partition_columns == ["day", "service"]
     dead = table_rows(settings, "dead_letters")
     assert {row["query"] for row in dead} == {"logs.lines"}
     assert Counter((row["key"], row["value"]) for row in dead) == Counter(

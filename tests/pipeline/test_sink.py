@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from ottla.pipeline.sink.ledger import LedgerError
 from ottla.pipeline.sink.placement import placed
 from ottla.pipeline.sink.sink import write_batch
 from ottla.pipeline.sink.write_schema import ColumnError
+from tests.support.ottla_process import OttlaProcess
 from tests.support.read_back import read_back
 from tests.support.side_by_side import Subject
 
@@ -200,12 +202,18 @@ def fill(spark: SparkSession, subject: Subject, name: str) -> None:
 
 
 def stream(
-    spark: SparkSession, subject: Subject, name: str, folder: Path, given: Mapping[str, str]
+    spark: SparkSession,
+    subject: Subject,
+    name: str,
+    folder: Path,
+    given: Mapping[str, str],
+    *,
+    batches: int = 3,
 ) -> StreamingQuery:
     frame = (
         spark.readStream.format("ottla")
         .options(**options(subject, subscribe=f"{name}-in", startingOffsets="earliest"))
-        .option("maxOffsetsPerTrigger", str(ROWS // 3))
+        .option("maxOffsetsPerTrigger", str(ROWS // batches))
         .option("columns", "key,value")
         .load()
     )
@@ -258,6 +266,32 @@ def test_a_plain_stream(spark: SparkSession, subject: Subject, tmp_path: Path) -
     assert stream(spark, subject, "sink-plain", tmp_path / "plain", given).awaitTermination(90)
     found = read_back(subject.bootstrap, "sink-plain-out")
     assert sorted(int(one.value or b"") for one in found) == list(range(ROWS))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("is_once", [True, False], ids=["exactly once", "plain"])
+def test_a_broker_that_goes_away_and_comes_back_is_waited_for(
+    spark: SparkSession, broker: OttlaProcess, tmp_path: Path, is_once: bool
+) -> None:
+    """In the middle of writes, three times."""
+    with Subject("Ottla", broker.bootstrap) as subject:
+        fill(spark, subject, "sink-away")
+        given = options(subject, topic="sink-away-out")
+        if is_once:
+            given["kafka.transactional.id"] = "sink-away"
+        query = stream(spark, subject, "sink-away", tmp_path / "checkpoint", given, batches=20)
+        for done in (2, 8, 14):
+            while query.isActive and len(query.recentProgress) < done:
+                time.sleep(0.05)
+            broker.kill()
+            time.sleep(0.5)
+            broker.start()
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+        found = read_back(subject.bootstrap, "sink-away-out")
+    values = Counter(int(one.value or b"") for one in found)
+    assert values.keys() == set(range(ROWS))
+    assert not is_once or set(values.values()) == {1}
 
 
 def test_two_tasks_on_one_partition(spark: SparkSession, subject: Subject, tmp_path: Path) -> None:

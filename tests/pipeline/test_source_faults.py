@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import confluent_kafka
@@ -23,8 +24,15 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.support.ottla_process import OttlaProcess
+from tests.support.read_back import read_back
 from tests.support.side_by_side import Subject
+from tools.apache_kafka import ApacheKafkaBroker
 
 WAIT_S = 90
 PATIENCE_OPTION = "kafka.default.api.timeout.ms"
@@ -187,6 +195,52 @@ def test_transactions_are_read_when_they_are_committed(
     assert read_values(spark, subject, topic, **pieces) == expected
 
 
+def test_a_compacted_log_has_gaps(
+    spark: SparkSession, apache_kafka: ApacheKafkaBroker, new_stream: Callable[[str, str], Stream]
+) -> None:
+    """Apache Kafka alone: Ottla keeps what a compacted topic may lose."""
+    topic, keys = "faults-compacted", 10
+    with Subject("Apache Kafka", apache_kafka.bootstrap) as subject, quick_cleaner(subject):
+        subject.create(
+            topic, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01"
+        )
+        producer = confluent_kafka.Producer({"bootstrap.servers": subject.bootstrap})
+        for value in range(100):
+            producer.produce(topic, b"%d" % value, key=b"%d" % (value % keys), partition=0)
+            if value % 20 == 19:
+                assert producer.flush(30) == 0
+                time.sleep(0.15)  # The next record is in another segment, and this one is cleaned.
+        producer.produce(topic, b"100", key=b"last", partition=0)
+        assert producer.flush(30) == 0
+        deadline_s = time.monotonic() + WAIT_S
+        while len(read_back(subject.bootstrap, topic)) > keys + 1:
+            assert time.monotonic() < deadline_s, "it was not compacted"
+            time.sleep(0.2)
+        expected = texts(range(90, 101))
+        assert read_values(spark, subject, topic) == expected
+        assert read_values(spark, subject, topic, minPartitions="7") == expected
+        stream = new_stream(subject.bootstrap, topic)
+        stream.run(maxOffsetsPerTrigger="30")
+        assert stream.values() == expected
+
+
+@contextmanager
+def quick_cleaner(subject: Subject) -> Iterator[None]:
+    """Else it sleeps for 15 s."""
+    alter_broker(subject, "log.cleaner.backoff.ms", "100")
+    try:
+        yield
+    finally:
+        alter_broker(subject, "log.cleaner.backoff.ms", None)
+
+
+def alter_broker(subject: Subject, name: str, value: str | None) -> None:
+    change = AlterableConfig(name=name, config_operation=1 if value is None else 0, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[change])
+    answer = subject.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    assert [one.error_code for one in answer.responses] == [0]
+
+
 def test_records_deleted_before_they_were_read_are_a_loss(
     subject: Subject, new_stream: Callable[[str, str], Stream]
 ) -> None:
@@ -265,6 +319,31 @@ def test_partitions_added_while_a_query_runs_and_a_group_that_shows_its_lag(
         wait_until(is_told, "commit of the group", query)
     query.stop()
     assert stream.values() == texts(range(15))
+
+
+def test_topics_made_while_a_query_runs_are_read_if_they_match(
+    spark: SparkSession, subject: Subject, tmp_path: Path
+) -> None:
+    subject.create("faults-pattern-a")
+    produce(subject.bootstrap, "faults-pattern-a", range(5))
+    frame = (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", subject.bootstrap)
+        .option("subscribePattern", "faults-pattern-.")
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    query = frame.selectExpr("string(value) AS value").writeStream.format("memory")
+    started = query.queryName("faults_pattern").outputMode("append").start()
+    try:
+        wait_until_read(started, 5)
+        subject.create("faults-pattern-b", 2)
+        produce(subject.bootstrap, "faults-pattern-b", range(5, 10), partition=1)
+        wait_until_read(started, 10)
+    finally:
+        started.stop()
+    found = spark.table("faults_pattern").collect()
+    assert sorted(int(row.value) for row in found) == list(range(10))
 
 
 # -- what becomes of brokers -------------------------------------------------------------------

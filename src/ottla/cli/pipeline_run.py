@@ -111,7 +111,8 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
     with _locked(RunLock(settings.folder)):
         if not yes:
             click.echo(f"from {iso_of(from_ms)} on, out of {input_text(settings)}:", err=True)
-            click.echo(f"  replaced in {settings.lake}: {', '.join(tables) or '-'}", err=True)
+            replaced = f"{', '.join(tables) or '-'}; their rows of before that time go"
+            click.echo(f"  replaced in {settings.lake}: {replaced}", err=True)
             click.echo(f"  written to again: {', '.join(topics) or '-'}", err=True)
             if not _is_confirmed():
                 text = "nothing was changed; --yes replays without asking"
