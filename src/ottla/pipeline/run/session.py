@@ -24,6 +24,8 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:\s*,\s*\d+)?\])?")
 _CONNECT = "sc://"
 _OTHERS = ("yarn", "k8s://")
 """Masters that decide where an executor runs, and have never been tried here."""
+_SOCKETS = "/tmp"
+"""Names of sockets have a hundred bytes or so, and folders for temporary files have longer ones."""
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -91,11 +93,11 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
             f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').resolve().as_uri()}"
         ),
     }
-    if not master.startswith(_OTHERS):
+    if not master.startswith(_OTHERS) and os.access(_SOCKETS, os.W_OK):
         # By TCP the second thing that Spark tells a Python worker waits until the first has been
-        # acknowledged, which Linux does after 40 ms: measured, that much of each task. Others may
-        # have folders for temporary files whose names are too long for such a socket.
+        # acknowledged, which Linux does after 40 ms: measured, that much of each task.
         found["spark.python.unix.domain.socket.enabled"] = "true"
+        found["spark.python.unix.domain.socket.dir"] = _SOCKETS
     if (path := _added_path()) is not None:
         found["spark.executorEnv.PYTHONPATH"] = path
     if (cores := local_cores(master)) is not None:

@@ -67,3 +67,5 @@ def test_python_workers_are_spoken_to_without_tcp_where_that_was_tried(
 ) -> None:
     found = session_settings(master, tmp_path)
     assert ("spark.python.unix.domain.socket.enabled" in found) == is_set
+    # Wherever this JVM, and those of executors, have their temporary files.
+    assert found.get("spark.python.unix.domain.socket.dir") == ("/tmp" if is_set else None)
