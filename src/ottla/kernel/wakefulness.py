@@ -12,7 +12,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 AWAKE_NS = 50_000
 """Some requests' worth: what comes later is not worth the wait."""
@@ -46,13 +45,14 @@ class Wakefulness:
             loop.call_soon(self._stay_awake, loop)
 
 
-def processor_count(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> float:
+def processor_count(quota_path: str = "/sys/fs/cgroup/cpu.max") -> float:
     """That this process may use: a container may have a share of them only."""
     count = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
     try:
-        used_us, _, period_us = quota.read_text().strip().partition(" ")
+        with open(quota_path) as quota:
+            used_us, _, period_us = quota.read().strip().partition(" ")
         return min(count, int(used_us) / int(period_us))
     except (OSError, ValueError, ZeroDivisionError):
         return count  # there is none: the file is missing, or says "max"

@@ -96,5 +96,5 @@ def test_a_share_of_the_processors(tmp_path: Path, text: str | None, count: floa
     quota = tmp_path / "cpu.max"
     if text is not None:
         quota.write_text(text)
-    found = processor_count(quota)
+    found = processor_count(str(quota))
     assert found == count if count is not None else found >= 1
