@@ -153,7 +153,8 @@ class BatchWriter(DataSourceArrowWriter):
                 transaction.commit(_written(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """The task that failed has aborted the transaction."""
+        if self._producer is not None:
+            _abort(self._options, self._producer)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -205,7 +206,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 transaction.commit(written, batch, ends)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """The task that failed has aborted the transaction."""
+        """A task that failed has aborted the transaction; one that was cancelled could not."""
+        for one in _written(messages):
+            if one is not None and one.producer is not None:
+                _abort(self._options, one.producer)
+                break
 
 
 def write_options(
@@ -221,3 +226,9 @@ def write_options(
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written | None]:
     return [one.written if isinstance(one, Message) else None for one in messages]
+
+
+def _abort(options: WriteOptions, producer: ProducerIdAndEpoch) -> None:
+    """Spark has the error already for which the write is given up."""
+    with options.connection.cluster() as cluster:
+        BatchTransaction.of(cluster, options, producer).abort(BatchFailed("it was given up"))

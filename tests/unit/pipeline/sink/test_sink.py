@@ -95,6 +95,21 @@ def test_a_batch_in_one_transaction(
     assert (brokers_side.ends, brokers_side.committed) == (["commit"], {})
 
 
+def test_a_batch_that_is_given_up_leaves_nothing_open(
+    broker: SocketBroker, brokers_side: Transactions, in_task: Any, checkpoint: str
+) -> None:
+    in_task(0)
+    writer = BatchWriter(options(broker, **{"kafka.transactional.id": "mine"}))
+    sent(writer).abort([sent(sent(writer).write(rows(0, "a"))), None])
+    assert brokers_side.ends == ["abort"]
+
+    message = sent(sent(exactly_once(broker, checkpoint)).write(rows(0, "a")))
+    exactly_once(broker, checkpoint).abort([None, message], 2)
+    assert brokers_side.ends == ["abort", "abort"]
+    exactly_once(broker, checkpoint).abort([None], 2)  # no task has said who wrote
+    assert brokers_side.ends == ["abort", "abort"]
+
+
 def test_a_streams_batch_commits_its_offsets_once(
     broker: SocketBroker, brokers_side: Transactions, in_task: Any, checkpoint: str
 ) -> None:
