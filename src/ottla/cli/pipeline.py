@@ -87,7 +87,7 @@ def describe(given: Given, name: str, as_json: bool) -> None:
                 "name": query.name,
                 "summary": query.summary,
                 "mode": query.mode,
-                "topics": [f"{settings.output_prefix}{topic}" for topic in query.topics],
+                "topics": [settings.output_topic(name) for name in query.topics],
                 "tables": list(query.tables),
                 "group": f"{settings.group_prefix}{job.name}.{query.name}",
             }

@@ -23,7 +23,14 @@ from ottla.cli.pipeline_options import (
     known_job,
     settings_options,
 )
-from ottla.cli.pipeline_view import batch_json, batch_line, drawn, input_text, summary_text
+from ottla.cli.pipeline_view import (
+    batch_json,
+    batch_line,
+    drawn,
+    input_text,
+    output_names,
+    summary_text,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,8 +113,7 @@ def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int
     settings = given.settings(job)
     from_ms = timestamp_ms(start, "--from")
     queries = _queries(job, settings)
-    tables = sorted({table for query in queries for table in query.tables})
-    topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
+    topics, tables = output_names(settings, queries)
     with _locked(RunLock(settings.folder)):
         if not yes:
             click.echo(f"from {iso_of(from_ms)} on, out of {input_text(settings)}:", err=True)

@@ -112,6 +112,13 @@ def input_text(settings: Settings) -> str:
     return f"topic{'' if len(settings.topics) == 1 else 's'} {', '.join(settings.topics)}"
 
 
+def output_names(settings: Settings, queries: Sequence[Query]) -> tuple[list[str], list[str]]:
+    """Topics and tables."""
+    topics = {settings.output_topic(name) for query in queries for name in query.topics}
+    tables = {name for query in queries for name in query.tables}
+    return sorted(topics), sorted(tables)
+
+
 def summary_text(
     settings: Settings, queries: Sequence[Query], progress: Sequence[QueryProgress]
 ) -> str:
@@ -119,8 +126,7 @@ def summary_text(
     rows = ", ".join(f"{one.query} {one.rows:,}" for one in progress)
     if not any(one.rows for one in progress):
         return "there was nothing to read"
-    tables = sorted({table for query in queries for table in query.tables})
-    topics = sorted(f"{settings.output_prefix}{t}" for query in queries for t in query.topics)
+    topics, tables = output_names(settings, queries)
     found = [f"rows read: {rows}"]
     if topics:
         found.append(f"written to topics {', '.join(topics)}")

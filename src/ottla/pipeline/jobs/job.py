@@ -74,6 +74,10 @@ class Settings:
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the job itself: all that `Job.options` has, with what was set or the default."""
 
+    def output_topic(self, name: str) -> str:
+        """As it is called on the broker."""
+        return self.output_prefix + name
+
 
 @dataclass(frozen=True, slots=True)
 class JobOption:
@@ -162,7 +166,7 @@ class Batch:
         content = F.to_json(F.struct("*")) if value is None else F.col(value)
         self.topic_frames.append(
             frame.select(
-                F.lit(self.settings.output_prefix + name).alias("topic"),
+                F.lit(self.settings.output_topic(name)).alias("topic"),
                 _as_bytes(F.lit(None) if key is None else F.col(key)).alias("key"),
                 _as_bytes(content).alias("value"),
             )

@@ -265,7 +265,7 @@ class JobRun:
 
     def _create_topics(self) -> None:
         names = {
-            f"{self._settings.output_prefix}{name}": _OF_THE_BROKER
+            self._settings.output_topic(name): _OF_THE_BROKER
             for one in self._queries
             for name in one.query.topics
         }
