@@ -12,7 +12,7 @@ from tests.conftest import stop_all
 from tests.support.counts import IS_FULL
 from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
-from tests.support.side_by_side import Both, Subject
+from tests.support.side_by_side import SUBJECTS, Both, Subject
 from tools.apache_kafka import ApacheKafkaBroker
 
 
@@ -43,7 +43,7 @@ _TRANSACTIONAL = {
 }
 
 
-@pytest.fixture(scope="session", params=["Ottla", "Apache Kafka"] if IS_FULL else ["Ottla"])
+@pytest.fixture(scope="session", params=SUBJECTS if IS_FULL else SUBJECTS[:1])
 def transactional_bootstrap(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.side_by_side import SUBJECTS
+
 _TIMEOUT_S = 60
 
 
@@ -62,7 +64,7 @@ class Cli:
         )
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
+@pytest.fixture(params=SUBJECTS)
 def cli(request: pytest.FixtureRequest) -> Cli:
     if request.param == "Ottla":
         broker = request.getfixturevalue("shared_broker")

@@ -12,6 +12,7 @@ import pytest
 from ottla.pipeline.generate import activity, logs, metrics
 from ottla.pipeline.generate.event import limited
 from tests.compat.test_cli import Cli, read_all
+from tests.support.side_by_side import SUBJECTS
 
 GENERATORS: dict[str, Any] = {
     "activity": activity.Generator,
@@ -21,7 +22,7 @@ GENERATORS: dict[str, Any] = {
 NEW_YEAR_MS = 1_767_225_600_000
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
+@pytest.fixture(params=SUBJECTS)
 def cli(request: pytest.FixtureRequest) -> Cli:
     if request.param == "Ottla":
         broker = request.getfixturevalue("shared_broker")

@@ -13,11 +13,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.compat.test_cli import Cli
+from tests.support.side_by_side import SUBJECTS
 
 _TIMEOUT_S = 30
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
+@pytest.fixture(params=SUBJECTS)
 def cli(request: pytest.FixtureRequest) -> Cli:
     if request.param == "Ottla":
         broker = request.getfixturevalue("shared_broker")

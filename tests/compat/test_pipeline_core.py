@@ -31,7 +31,7 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 
 NOW_MS = 1_700_000_000_000
 GROUP = "pipeline-core"
@@ -51,7 +51,7 @@ ROWS: list[Row] = [
 ]
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
+@pytest.fixture(params=SUBJECTS)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name = "shared_broker" if request.param == "Ottla" else "apache_kafka"
     with Subject(request.param, request.getfixturevalue(name).bootstrap) as subject:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.run.session import new_session
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 from tools import spark_connector
 
 # Also of the drivers that tests start. None of them lives for as long as the JVM's second compiler,
@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(params=["Ottla", "Apache Kafka"])
+@pytest.fixture(params=SUBJECTS)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """Whom the pipeline reads and writes: the one as well as the other."""
     name = "shared_broker" if request.param == "Ottla" else "apache_kafka"

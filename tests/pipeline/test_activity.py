@@ -24,14 +24,13 @@ from ottla.pipeline.lake.lake import Lake
 from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
 from tests.support.counts import IS_FULL, count
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 
 # In the evening, so that the events are of two days; at this rate they take 80 minutes.
 START_MS = 1_767_225_600_000 - 30 * MINUTE_MS
 RATE = 6.0
 EVENTS = count(full=100_000, quick=20_000)
 WATERMARK_MS = 3 * MINUTE_MS
-BOTH = ["Ottla", "Apache Kafka"]
 
 Events = list[Event[Action]]
 
@@ -166,7 +165,7 @@ def check_topics(spark: SparkSession, subject: Subject, prefix: str, events: Eve
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[:1], indirect=True)
+@pytest.mark.parametrize("subject", SUBJECTS if IS_FULL else SUBJECTS[:1], indirect=True)
 def test_answers_are_the_truth_after_stops_and_new_records(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

@@ -18,12 +18,11 @@ from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.jobs.logs import JOB, error_rates, lines, parsed
 from tests.support.counts import IS_FULL
 from tests.support.job_runs import run_once, send, settings_of, table_rows, topic_values
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 from tests.support.stream_steps import StreamSteps
 
 DAY_MS = 1_735_689_600_000  # 2025-01-01T00:00Z
 WATERMARK_MS = 180_000
-BOTH = ["Ottla", "Apache Kafka"]
 RECORDS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 )
@@ -109,7 +108,7 @@ def closing(time_ms: int) -> Event[generated.Line]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[1:], indirect=True)
+@pytest.mark.parametrize("subject", SUBJECTS if IS_FULL else SUBJECTS[1:], indirect=True)
 def test_generated_lines_come_out_as_their_truth_says(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

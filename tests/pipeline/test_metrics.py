@@ -33,13 +33,12 @@ from ottla.pipeline.jobs.metrics import (
 )
 from tests.support.counts import IS_FULL
 from tests.support.job_runs import run_once, send, settings_of, table_rows, topic_values
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 from tests.support.stream_steps import StreamSteps
 
 HOUR_MS = 1_735_722_000_000  # 2025-01-01T09:00Z
 SAMPLES = "time timestamp, host string, metric string, value double"
 WATERMARK_MS = 180_000
-BOTH = ["Ottla", "Apache Kafka"]
 AGGREGATES = ("count", "min", "max", "mean", "p50", "p99")
 
 
@@ -212,7 +211,7 @@ def closing(time_ms: int) -> Event[generated.Sample]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("subject", BOTH if IS_FULL else BOTH[:1], indirect=True)
+@pytest.mark.parametrize("subject", SUBJECTS if IS_FULL else SUBJECTS[:1], indirect=True)
 def test_generated_records_come_out_as_their_truth_says(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

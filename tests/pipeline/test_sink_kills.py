@@ -13,7 +13,7 @@ from tests.support.counts import IS_FULL
 from tests.support.crashing_driver import CRASHES, run_driver, run_driver_until_it_writes
 from tests.support.need import need_java
 from tests.support.read_back import read_back
-from tests.support.side_by_side import Subject
+from tests.support.side_by_side import SUBJECTS, Subject
 
 DRIVER = Path(__file__).parent / "drivers" / "keyed_copy.py"
 INPUT_PARTITIONS, OUTPUT_PARTITIONS = 8, 3
@@ -22,9 +22,7 @@ KEYS, ROWS = 30, 900
 # Starting Spark again and again is what takes the time: quick runs have each crash, and each broker
 # and way, but not all of them together.
 LOGS = ("offsets", "commits")
-ALL = [
-    (name, way, CRASHES, LOGS) for name in ("Ottla", "Apache Kafka") for way in ("stream", "batch")
-]
+ALL = [(name, way, CRASHES, LOGS) for name in SUBJECTS for way in ("stream", "batch")]
 QUICK = [
     ("Ottla", "stream", CRASHES[::2], LOGS[:1]),
     ("Apache Kafka", "batch", CRASHES[1::2], LOGS[1:]),

@@ -34,6 +34,10 @@ _IDS = frozenset({"topic_id", "session_id", "producer_id"})
 _TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 
 
+SUBJECTS = ("Ottla", "Apache Kafka")
+"""Names of subjects."""
+
+
 class Subject:
     """One of the two brokers, over one connection."""
 

@@ -24,6 +24,7 @@ from ottla.pipeline.source.given_options import OptionError
 from ottla.pipeline.source.source import OttlaDataSource
 from tests.support.socket_broker import SocketBroker
 from tests.support.socket_transactions import Transactions
+from tests.support.task_context import Context
 
 ROWS = StructType().add("value", StringType()).add("partition", IntegerType())
 INPUT = TopicPartition("clicks", 1)
@@ -42,13 +43,8 @@ def checkpoint(tmp_path: Path) -> str:
 def in_task(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Says in which task and attempt what follows runs."""
 
-    class Context:
-        def __init__(self, task: int, attempt: int, batch: int) -> None:
-            self.partitionId, self.attemptNumber = (lambda: task), (lambda: attempt)
-            self.getLocalProperty = {"streaming.sql.batchId": str(batch)}.get
-
     def enter(task: int, attempt: int = 0, batch: int = 0) -> None:
-        monkeypatch.setattr(TaskContext, "get", lambda: Context(task, attempt, batch))
+        monkeypatch.setattr(TaskContext, "get", lambda: Context(task, attempt=attempt, batch=batch))
 
     return enter
 
