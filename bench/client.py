@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from bench import process
 from bench.broker import BenchError, Broker
@@ -123,8 +124,18 @@ def spent(report: Report) -> Spent:
     return Spent(report["count"], report["elapsed_s"], report["broker_cpu_s"])
 
 
+class Measured(Protocol):
+    """A broker, or what stands for one."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+
 def java_produce(
-    broker: Broker, topic: str, count: int, record_bytes: int, settings: dict[str, str]
+    broker: Measured, topic: str, count: int, record_bytes: int, settings: dict[str, str]
 ) -> Spent:
     """ProducerPerformance, unthrottled."""
     pairs = {"bootstrap.servers": broker.address, **settings}

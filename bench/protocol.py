@@ -71,6 +71,14 @@ def produce_request(topic: str, partition: int, batch: bytes, acks: int = 1) -> 
     return request_frame(0, PRODUCE_VERSION, body)
 
 
+def produce_answer(topic: str) -> bytes:
+    """Of partition 0, after the header: as Apache Kafka 4 has it, byte for byte but for the
+    offset."""
+    partition = struct.pack(">ihqqq", 0, 0, 0, -1, 0) + compact_array([]) + b"\0" + _NO_TAGS
+    topic_data = compact_string(topic) + compact_array([partition]) + _NO_TAGS
+    return compact_array([topic_data]) + struct.pack(">i", 0) + _NO_TAGS
+
+
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
     partition: int

@@ -66,8 +66,9 @@ _NOTES = """\
 - Rows of the pipeline are 100 B in 4 partitions, on `local[2]`, where the broker has to share
   the cores with Spark; Spark's connector is tuned by large fetches and batches. A micro-batch has
   one row a partition.
-- The ceiling has no protocol and no broker; the load generators ran against a responder that does
-  no work."""
+- The ceiling has no broker: our load generators ran against a responder that does no work, and
+  Java's producer, "to nobody", against one that acknowledges at once and keeps nothing. No broker
+  can make that client faster."""
 
 
 def number(value: float | None) -> str:

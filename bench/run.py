@@ -59,6 +59,9 @@ def parse_arguments() -> argparse.Namespace:
         arguments.out = _HERE
     if arguments.rounds is None:
         arguments.rounds = 1 if arguments.quick else 3
+    if arguments.out is not None:
+        # Before the work, not after it.
+        arguments.out.mkdir(parents=True, exist_ok=True)
     if not 1 <= arguments.rounds <= 100:
         parser.error("--rounds is from 1 to 100")
     return arguments
@@ -105,7 +108,9 @@ class Run:
         with ExitStack() as stack, self._progress() as progress:
             if self._is_wanted(_CEILING):
                 task = progress.add_task(_CEILING, total=1)
-                self.results.ceiling = ceiling.measure(self._setting, self._arguments.rounds)
+                self.results.ceiling = ceiling.measure(
+                    self._setting, self._arguments.rounds, with_java=self._has_java
+                )
                 progress.advance(task)
             if not chosen:
                 return

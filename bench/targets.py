@@ -121,6 +121,8 @@ CEILING_ROWS = (
     Row("ceiling_requests_1", "our load generator, 1 connection", "k/s"),
     Row("ceiling_requests_16", "our load generator, 16 connections", "k/s"),
     Row("ceiling_requests_100", "our load generator, 100 connections", "k/s"),
+    Row("ceiling_java_100b", "Java produce 100 B, acks=1, to nobody", "k records/s"),
+    Row("ceiling_java_1kb", "Java produce 1 KB, acks=all, idempotent, to nobody", "MB/s"),
     Row("ceiling_sync_p50_us", "our sync client p50", "µs"),
     Row("ceiling_sync_p99_us", "our sync client p99", "µs"),
 )

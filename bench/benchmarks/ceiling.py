@@ -8,12 +8,16 @@ import socket
 import statistics
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import client, process
-from bench.benchmark import Measures, Setting
+from bench.benchmark import Effort, Measures, Setting
+from bench.benchmarks.java_produce import COUNT_1KB, COUNT_100B
 from bench.benchmarks.small_requests import CONNECTIONS, IN_FLIGHT
-from bench.clients.echo_responder import TOPIC
+from bench.clients import echo_responder, forgetful_broker
 
 _CHUNK_BYTES = 1024 * 1024
 _CHUNKS = 2048
@@ -81,19 +85,35 @@ def bytes_through(folder: Path, chunks: int) -> Measures:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Responder:
+    """A process that answers as a broker does, and does no work. What a broker reaches of what a
+    client does with it says whether the broker or the client was measured."""
+
+    address: str
+    pid: int
+
+    @classmethod
+    @contextmanager
+    def running(cls, module: str) -> Iterator[Responder]:
+        responder = subprocess.Popen(
+            client.python_command(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=client.python_environment(),
+        )
+        try:
+            assert responder.stdout is not None
+            yield cls(f"127.0.0.1:{int(responder.stdout.readline())}", responder.pid)
+        finally:
+            process.end(responder)
+
+
 def requests_answered(seconds: float) -> Measures:
-    """The load generators of this benchmark against a responder that does no work. What a broker
-    reaches of this says whether the broker or the generator was measured."""
-    responder = subprocess.Popen(
-        client.python_command("echo_responder"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=client.python_environment(),
-    )
+    """To the load generators of this benchmark."""
     measures: Measures = {}
-    try:
-        assert responder.stdout is not None
-        common = (f"127.0.0.1:{int(responder.stdout.readline())}", responder.pid, TOPIC)
+    with Responder.running("echo_responder") as responder:
+        common = (responder.address, responder.pid, echo_responder.TOPIC)
         for connections in CONNECTIONS:
             report = client.run_python(
                 "pipelined_producer", *common, connections, IN_FLIGHT, 0.2, seconds
@@ -102,16 +122,29 @@ def requests_answered(seconds: float) -> Measures:
         report = client.run_python("sync_producer", *common, 1, 1, 0.2, seconds)
         measures["ceiling_sync_p50_us"] = report["p50_us"]
         measures["ceiling_sync_p99_us"] = report["p99_us"]
-    finally:
-        process.end(responder)
     return measures
 
 
-def measure(setting: Setting, rounds: int) -> Measures:
+def java_acknowledged(effort: Effort) -> Measures:
+    """To ProducerPerformance, as in `java_produce`."""
+    topic = forgetful_broker.TOPIC
+    with Responder.running("forgetful_broker") as responder:
+        count = effort.count(COUNT_100B)
+        small = client.java_produce(responder, topic, count, 100, {"acks": "1"})
+        count = effort.count(COUNT_1KB)
+        big = client.java_produce(responder, topic, count, 1024, {"acks": "all"})
+    return {
+        "ceiling_java_100b": small.rate / 1e3,
+        "ceiling_java_1kb": big.rate * 1024 / 1e6,
+    }
+
+
+def measure(setting: Setting, rounds: int, *, with_java: bool) -> Measures:
     """Medians, as for the brokers."""
     seen = [
         bytes_through(setting.folder, setting.effort.count(_CHUNKS))
         | requests_answered(setting.effort.seconds(4.0))
+        | (java_acknowledged(setting.effort) if with_java else {})
         for _ in range(rounds)
     ]
     return {key: statistics.median(each[key] for each in seen) for key in seen[0]}

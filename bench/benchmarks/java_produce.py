@@ -7,6 +7,9 @@ from bench.benchmark import Measures, Setting
 from bench.broker import Broker
 from bench.process import PeakMemory
 
+COUNT_100B = 4_000_000
+COUNT_1KB = 600_000
+
 
 class JavaProduce:
     """acks=1 switches idempotence off, as it does for any user; the 1 KB run has Java's defaults,
@@ -17,8 +20,8 @@ class JavaProduce:
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker
-        self._count_100b = setting.effort.count(4_000_000)
-        self._count_1kb = setting.effort.count(600_000)
+        self._count_100b = setting.effort.count(COUNT_100B)
+        self._count_1kb = setting.effort.count(COUNT_1KB)
 
     def prepare(self) -> None:
         pass

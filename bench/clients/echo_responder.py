@@ -18,11 +18,7 @@ TOPIC = "bench-echo"
 
 
 def answer() -> bytes:
-    """As Apache Kafka 4 answers Produce v11, byte for byte but for the offset."""
-    partition = struct.pack(">ihqqq", 0, 0, 0, -1, 0) + b"\1\0\0"
-    topic = protocol.compact_string(TOPIC) + protocol.compact_array([partition]) + b"\0"
-    body = struct.pack(">i", 7) + b"\0" + protocol.compact_array([topic]) + struct.pack(">i", 0)
-    body += b"\0"
+    body = struct.pack(">i", 7) + b"\0" + protocol.produce_answer(TOPIC)
     return struct.pack(">i", len(body)) + body
 
 

@@ -37,6 +37,7 @@ _TUNED_OUT = {
 }
 _TIMED = 2
 _STREAM_BATCHES = 5
+_STREAMS_UNTIMED = 3
 _PATIENCE_S = 120
 _TUPLES_SHARE = 5
 """Of the rows, for what is many times slower."""
@@ -84,15 +85,15 @@ class Rows:
 
     def rows_streamed(self) -> dict[str, float]:
         """From topic to topic, in a few large batches. In turn, since a JVM gets faster for
-        minutes; the first of each kind is not counted."""
+        minutes, and what has more parts for longer; the first of each kind are not counted."""
         rates: dict[str, list[float]] = {"spark_plain": [], "spark_once": []}
         plain = {"kafka.bootstrap.servers": self._address, "topic": self._out_topic}
-        for _ in range(1 + _TIMED):
+        for _ in range(_STREAMS_UNTIMED + _TIMED):
             once = {**plain, "kafka.transactional.id": f"bench-{uuid.uuid4()}"}
             rows = self._stream()
             rates["spark_plain"].append(self._streamed(rows, plain))
             rates["spark_once"].append(self._streamed(placed(rows, once), once))
-        return {name: statistics.mean(found[1:]) for name, found in rates.items()}
+        return {name: statistics.mean(found[_STREAMS_UNTIMED:]) for name, found in rates.items()}
 
     # -- inside --------------------------------------------------------------------------------
 
