@@ -50,11 +50,7 @@ def _set_up(profile: str) -> None:
             _run(sys.executable, "-m", "venv", str(_VENV))
     for name in _PROFILES:
         _stamp(name).unlink(missing_ok=True)
-    if uv:
-        install = [uv, "pip", "install", "--quiet", "--python", str(_PYTHON)]
-    else:
-        install = [str(_PYTHON), "-m", "pip", "install", "--quiet"]
-        install += ["--disable-pip-version-check"]
+    install = install_command(str(_PYTHON))
     lock = _lock_file(profile)
     _say(f"installing {lock.relative_to(_ROOT)}")
     _run(*install, "--require-hashes", "--requirement", str(lock))
@@ -63,6 +59,13 @@ def _set_up(profile: str) -> None:
     for name in _PROFILES[profile]:
         _stamp(name).write_bytes(_expected_stamp(name))
     _say(f"ready after {time.monotonic() - start_s:.0f} s")
+
+
+def install_command(python: str) -> list[str]:
+    """Of packages, whose names and options follow. An environment that uv has made has no pip."""
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--quiet", "--python", python]
+    return [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
 def _is_current(profile: str) -> bool:

@@ -21,9 +21,11 @@ from ottla.pipeline.generate.times import iso_of
 from ottla.pipeline.jobs.activity import JOB
 from ottla.pipeline.jobs.job import Settings
 from ottla.pipeline.lake.lake import Lake
+from ottla.pipeline.run.replay import Replay, begin_replay
 from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
 from tests.support.counts import IS_FULL, count
+from tests.support.job_runs import after_all_so_far
 from tests.support.side_by_side import SUBJECTS, Subject
 
 # In the evening, so that the events are of two days; at this rate they take 80 minutes.
@@ -191,6 +193,7 @@ def test_answers_are_the_truth_after_stops_and_new_records(
 
     check_tables(settings, first)
     check_topics(spark, subject, "act-", first)
+    later_ms = after_all_so_far()
     produce(subject, "act-events", events[len(first) :])
 
     run_once(spark, settings)
@@ -201,3 +204,8 @@ def test_answers_are_the_truth_after_stops_and_new_records(
     answers = truth(events)
     assert (len(answers.days), answers.broken > 0) == (2, True)
     assert len(final_sessions(answers, events)) > len(final_sessions(truth(first), first)) > 100
+
+    begin_replay(settings.folder, Replay(later_ms))
+    run_once(spark, settings)
+
+    check_tables(settings, events[len(first) :])

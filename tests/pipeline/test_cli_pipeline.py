@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.counts import IS_FULL
+from tests.support.job_runs import after_all_so_far
 from tests.support.mirrors import records_of
 from tests.support.need import need_java
+from tests.support.other_spark import pyspark
 from tests.support.ottla_process import OttlaProcess
 from tests.support.pipeline_cli import PipelineCli
 from tools.apache_kafka import ApacheKafkaBroker
 
 RECORDS = 300
+OLDEST_SPARK = "4.2.0"
 
 
 @pytest.fixture
@@ -62,8 +65,7 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
 
     # What came before goes, what comes after stays.
-    time.sleep(0.01)
-    from_ms = time.time_ns() // 1_000_000
+    from_ms = after_all_so_far()
     cli.run("generate", "logs", *generate, "--seed", "7")
     replayed = cli.run(*cli.job_args("replay", topic), "--from", str(from_ms), "--yes")
     batches = [json.loads(line) for line in replayed.stdout.splitlines()]
@@ -71,6 +73,31 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
     groups = json.loads(cli.run("groups", "describe", f"{topic}-logs.lines", "--json").stdout)
     assert groups[0]["lag"] == 0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", [None, OLDEST_SPARK] if IS_FULL else [None])
+def test_what_a_terminal_shows(
+    shared_broker: OttlaProcess, tmp_path: Path, version: str | None
+) -> None:
+    need_java()
+    packages = [] if version is None else [pyspark(version)]
+    cli = PipelineCli(shared_broker.bootstrap, tmp_path, *packages)
+    assert version is None or cli.spark_version() == f"{version}\n"
+    topic = f"cli-terminal-{version}"
+    cli.run("generate", "logs", "--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic)
+    args = [one for one in cli.job_args("run", topic) if one != "--json"]
+    exit_code, frames = cli.run_on_terminal(*args, "--once")
+    assert exit_code == 0, frames
+    assert any("no batch yet after" in frame for frame in frames)
+    table, said = frames[-1].split("ottla: ")
+    assert said.startswith(f"rows read: lines {RECORDS}, error-rates {RECORDS}; written to topics")
+    assert max(map(len, table.splitlines())) <= 80
+    assert "all was read; `ottla pipeline run logs` goes on from here" in table
+    rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
+    assert rows["QUERY"][:3] == ["QUERY", "BATCH", "ROWS"]
+    assert rows["lines"][2] == rows["error-rates"][2] == str(RECORDS)
+    assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
 
 
 @pytest.mark.timeout(300)

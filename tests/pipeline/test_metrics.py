@@ -31,8 +31,16 @@ from ottla.pipeline.jobs.metrics import (
     samples,
     windows,
 )
+from ottla.pipeline.run.replay import Replay, begin_replay
 from tests.support.counts import IS_FULL
-from tests.support.job_runs import run_once, send, settings_of, table_rows, topic_values
+from tests.support.job_runs import (
+    after_all_so_far,
+    run_once,
+    send,
+    settings_of,
+    table_rows,
+    topic_values,
+)
 from tests.support.side_by_side import SUBJECTS, Subject
 from tests.support.stream_steps import StreamSteps
 
@@ -233,6 +241,7 @@ def test_generated_records_come_out_as_their_truth_says(
     assert_windows(settings, final)
 
     end_ms = events[-1].arrival_ms + 2 * 3_600_000
+    later_ms = after_all_so_far()
     send(subject.bootstrap, topic, [*events[half:], closing(end_ms)])
     run_once(spark, JOB, settings)
     assert_windows(settings, answers.windows)
@@ -246,6 +255,13 @@ def test_generated_records_come_out_as_their_truth_says(
     assert Counter((row["key"], row["value"]) for row in dead) == Counter(
         (event.key, event.value) for event in events if event.is_broken
     )
+
+    begin_replay(settings.folder, Replay(later_ms))
+    run_once(spark, JOB, settings)
+    again = generated.truth(events[half:])
+    assert_windows(settings, again.windows)
+    assert_alarms(table_rows(settings, metrics.ALARMS_TABLE), again.alarms)
+    assert len(table_rows(settings, "dead_letters")) == sum(one.is_broken for one in events[half:])
 
 
 def assert_windows(settings: Settings, expected: Mapping[WindowKey, generated.Window]) -> None:

@@ -43,6 +43,12 @@ def send(bootstrap: str, topic: str, events: Iterable[Event[Any]]) -> None:
     assert producer.flush(60) == 0
 
 
+def after_all_so_far() -> int:
+    """A timestamp that no record has that was sent before, and all have that will be."""
+    time.sleep(0.01)
+    return time.time_ns() // 1_000_000
+
+
 def run_once(spark: SparkSession, job: Job, settings: Settings) -> None:
     """Until all that is there is read. Raises what the run raises."""
     run = JobRun(job, settings, spark, is_once=True)
