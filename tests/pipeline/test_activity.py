@@ -26,6 +26,7 @@ from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
 from tests.support.counts import IS_FULL, count
 from tests.support.job_runs import after_all_so_far
+from tests.support.markers import wait_for_markers
 from tests.support.side_by_side import SUBJECTS, Subject
 
 # In the evening, so that the events are of two days; at this rate they take 80 minutes.
@@ -72,6 +73,7 @@ def rows_of(settings: Settings, table: str) -> list[dict[str, Any]]:
 
 def records_of(spark: SparkSession, subject: Subject, topic: str) -> list[tuple[str, Any]]:
     """In their order, which keys of one partition have."""
+    wait_for_markers(subject.bootstrap, topic)
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", subject.bootstrap)
     rows = reader.option("subscribe", topic).load().orderBy("partition", "offset").collect()
     return [(bytes(row.key).decode(), json.loads(row.value)) for row in rows]

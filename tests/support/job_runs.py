@@ -16,6 +16,7 @@ from ottla.pipeline.generate.event import Event
 from ottla.pipeline.jobs.job import Job, Settings
 from ottla.pipeline.run.runner import JobRun
 from ottla.pipeline.run.settings import new_settings
+from tests.support.markers import wait_for_markers
 
 
 def settings_of(job: Job, bootstrap: str, folder: Path, topic: str, **given: Any) -> Settings:
@@ -70,6 +71,8 @@ def table_rows(settings: Settings, table: str) -> list[dict[str, Any]]:
 
 def topic_values(spark: SparkSession, settings: Settings, topic: str) -> list[tuple[str, Any]]:
     """Keys, and values parsed as JSON, of what is committed."""
+    name = settings.output_topic(topic)
+    wait_for_markers(settings.bootstrap, name)
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", settings.bootstrap)
-    rows = reader.option("subscribe", f"{settings.output_prefix}{topic}").load().collect()
+    rows = reader.option("subscribe", name).load().collect()
     return [(bytes(row.key).decode(), json.loads(bytes(row.value))) for row in rows]

@@ -15,6 +15,7 @@ from ottla.pipeline.jobs.mirror import JOB
 from ottla.pipeline.jobs.mirror_hops import HEADER
 from ottla.pipeline.run.settings import new_settings
 from tests.support import job_runs
+from tests.support.markers import wait_for_markers
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -80,6 +81,7 @@ def produce(
     assert producer.flush(30) == 0
     if transactional_id is not None:
         (producer.abort_transaction if is_aborted else producer.commit_transaction)(30)
+        wait_for_markers(bootstrap, topic)
 
 
 def records_of(
@@ -90,6 +92,7 @@ def records_of(
     partitions: Collection[int] | None = None,
 ) -> Found:
     """All that a reader of committed records gets; of a group, from its offsets on."""
+    wait_for_markers(bootstrap, topic)
     start = OFFSET_BEGINNING if group is None else OFFSET_STORED
     consumer = confluent_kafka.Consumer(
         {

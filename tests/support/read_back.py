@@ -6,7 +6,8 @@ import time
 from typing import Any, NamedTuple
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from tests.support.markers import wait_for_markers
 
 _TIMEOUT_S = 60
 
@@ -22,6 +23,7 @@ class Found(NamedTuple):
 
 def read_back(bootstrap: str, topic: str) -> list[Found]:
     """All of it, each partition's in order, once every transaction has ended."""
+    wait_for_markers(bootstrap, topic)
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -33,28 +35,10 @@ def read_back(bootstrap: str, topic: str) -> list[Found]:
     )
     try:
         partitions = consumer.list_topics(topic, _TIMEOUT_S).topics[topic].partitions
-        starts = [confluent_kafka.TopicPartition(topic, one, 0) for one in partitions]
-        _wait_for_markers(AdminClient({"bootstrap.servers": bootstrap}), starts)
-        consumer.assign(starts)
+        consumer.assign([confluent_kafka.TopicPartition(topic, one, 0) for one in partitions])
         return _to_the_end(consumer, len(partitions))
     finally:
         consumer.close()
-
-
-def _wait_for_markers(admin: AdminClient, partitions: list[confluent_kafka.TopicPartition]) -> None:
-    """Apache Kafka acknowledges the end of a transaction before its partitions know of it."""
-
-    def ends(isolation: confluent_kafka.IsolationLevel) -> list[int]:
-        asked = {one: OffsetSpec.latest() for one in partitions}
-        found = admin.list_offsets(asked, isolation_level=isolation, request_timeout=_TIMEOUT_S)
-        return [found[one].result().offset for one in partitions]
-
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (stable := ends(confluent_kafka.IsolationLevel.READ_COMMITTED)) != (
-        all_records := ends(confluent_kafka.IsolationLevel.READ_UNCOMMITTED)
-    ):
-        assert time.monotonic() < deadline, f"stable up to {stable} of {all_records}"
-        time.sleep(0.01)
 
 
 def _to_the_end(consumer: confluent_kafka.Consumer, partition_count: int) -> list[Found]:
