@@ -137,6 +137,27 @@ def test_it_goes_on_where_it_ended(
     assert (progress.state, progress.last.batch_id, progress.last.lag) == ("ended", 2, 0)
 
 
+def test_a_batch_that_is_in_all_outputs_when_a_driver_dies(
+    spark: SparkSession, subject: Subject, tmp_path: Path
+) -> None:
+    """It is run again, and writes nothing; what Spark keeps of it goes on all the same."""
+    subject.create("tiny-died", 2)
+    settings = settings_of(subject, tmp_path, "tiny-died")
+    say(subject, "tiny-died", WORDS)
+    run_once(spark, settings)
+    for query in ("loud", "counts"):
+        (settings.folder / "checkpoints" / query / "commits" / "0").unlink()
+
+    assert {one.batch_id for one in run_once(spark, settings)} == {0}
+    say(subject, "tiny-died", ["a", "new"])
+    assert {one.batch_id for one in run_once(spark, settings)} == {1}
+    said = Counter([*WORDS, "a", "new"])
+    assert rows_of(settings, "counts") == Counter(said.items())
+    expected = Counter({(word, word.upper()): said[word] for word in said})
+    assert rows_of(settings, "words") == expected
+    assert values_of(spark, subject, "tiny-died-loud") == expected
+
+
 def test_a_query_that_fails_stops_the_others(
     spark: SparkSession, subject: Subject, tmp_path: Path
 ) -> None:

@@ -11,6 +11,20 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import from_arrow_schema
 
 
+class _Nowhere:
+    """A writer of the only format that needs no Spark."""
+
+    def format(self, name: str) -> _Nowhere:
+        assert name == "noop"
+        return self
+
+    def mode(self, _: str) -> _Nowhere:
+        return self
+
+    def save(self) -> None:
+        pass
+
+
 class ArrowFrame:
     """A table of Arrow that looks like a frame of one partition. SQL in it is run by DuckDB, so it
     has to be what both understand."""
@@ -18,6 +32,7 @@ class ArrowFrame:
     def __init__(self, table: pa.Table) -> None:
         self._table = table
         self.schema = from_arrow_schema(table.schema)
+        self.write = _Nowhere()
 
     def toArrow(self) -> pa.Table:
         return self._table

@@ -36,6 +36,7 @@ from ottla.pipeline.lake.schema import (
     lake_schema,
     merged,
 )
+from ottla.pipeline.unwritten import evaluate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,6 +131,7 @@ class LakeTable:
         commit.begin(self.name)
         table = self._now()
         if self._has(table, commit):
+            evaluate(frame)
             return False
         is_emptied = commit.is_replacing and not own
         writer = self._writer(table, frame, partition_by, is_emptied=is_emptied)
@@ -152,6 +154,7 @@ class LakeTable:
         commit.begin(self.name)
         table = self._now()
         if self._has(table, commit):
+            evaluate(frame)
             return False
         writer = self._writer(table, frame, partition_by, is_emptied=commit.is_replacing)
         batches = [conformed(one, writer.schema) for one in frame.toArrow().to_batches()]

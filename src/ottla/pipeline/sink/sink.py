@@ -34,6 +34,7 @@ from ottla.pipeline.sink.turn import first_turn
 from ottla.pipeline.sink.write_options import CHECKPOINT, WriteOptions
 from ottla.pipeline.sink.write_schema import check_schema
 from ottla.pipeline.source.given_options import OptionError
+from ottla.pipeline.unwritten import evaluate
 
 
 def write_batch(
@@ -62,6 +63,7 @@ def write_batch(
     with parsed.connection.cluster() as cluster:
         transaction = BatchTransaction.begin(cluster, parsed)
         if transaction.is_written(cluster, batch, offsets, starts):
+            evaluate(frame)
             return False
         task = _Task(parsed, transaction.producer)
         rows = frame if is_placed else placed(frame, options)
