@@ -15,6 +15,7 @@ _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.DOTAL
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] .*?terminated with exception: ", re.DOTALL)
 _OF_SPARK = ("Py4JJavaError", "Py4JException", "PySparkException", "PythonException")
 """They wrap another one, which says more."""
+_WAITED = "Exception thrown in awaitResult"
 
 
 def cause_of(error: BaseException) -> str:
@@ -24,7 +25,12 @@ def cause_of(error: BaseException) -> str:
         return _short(_last_raised(text))
     name = type(error).__name__
     if type(error).__module__.startswith(("pyspark.", "py4j.")):
-        return _short(_until_end(_STREAM_FAILED.sub("", text))) or f"{name}, without a reason"
+        said = _short(_until_end(_STREAM_FAILED.sub("", text)))
+        # There is no other way to what Spark has caught: it is not raised from it.
+        within: BaseException | None = getattr(error, "_cause", None)
+        if within is not None and said.startswith(_WAITED):
+            return cause_of(within)
+        return said or f"{name}, without a reason"
     return _short(f"{name}: {text}" if text else name)
 
 

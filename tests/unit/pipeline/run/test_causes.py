@@ -85,6 +85,13 @@ def test_spark_itself() -> None:
     assert cause_of(PySparkException(OF_SPARK)) == "Concurrent update to the log."
 
 
+def test_what_spark_waited_for() -> None:
+    error = PySparkException("Exception thrown in awaitResult: \n=== Streaming Query ===\nId: a")
+    assert cause_of(error) == "Exception thrown in awaitResult:"
+    error._cause = PySparkException("Expected 2 commits but got 0. SQLSTATE: XXKST")  # type: ignore[attr-defined]
+    assert cause_of(error) == "Expected 2 commits but got 0."
+
+
 def test_spark_without_a_word() -> None:
     text = OF_SPARK.replace("Concurrent\n update to the log.", "")
     assert cause_of(PySparkException(text)) == "PySparkException, without a reason"
