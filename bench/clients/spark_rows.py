@@ -85,7 +85,7 @@ class Rows:
 
     def rows_streamed(self) -> dict[str, float]:
         """From topic to topic, in a few large batches. In turn, since a JVM gets faster for
-        minutes, and what has more parts for longer; the first of each kind are not counted."""
+        minutes; the first of each kind are not counted."""
         rates: dict[str, list[float]] = {"spark_plain": [], "spark_once": []}
         plain = {"kafka.bootstrap.servers": self._address, "topic": self._out_topic}
         for _ in range(_STREAMS_UNTIMED + _TIMED):

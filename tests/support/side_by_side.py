@@ -33,7 +33,6 @@ _OWN = frozenset({"host", "port", "cluster_id", "log_dir", "total_bytes", "usabl
 _IDS = frozenset({"topic_id", "session_id", "producer_id"})
 _TEXTS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 
-
 SUBJECTS = ("Ottla", "Apache Kafka")
 """Names of subjects."""
 
