@@ -22,7 +22,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.rows.encode import BATCH_BYTES, Column, EncodedBatch, Rows, encode_batches
 from ottla.pipeline.rows.varints import Ints
-from ottla.pipeline.sink.transaction import FENCED, PRODUCE_V1_UP_TO, Transaction
+from ottla.pipeline.sink.transaction import MEANINGS, PRODUCE_V1_UP_TO, Transaction
 from ottla.records.batch import SEQUENCE_MODULUS
 from ottla.records.compression import Compression
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -211,7 +211,11 @@ class Appender:
         if code == ErrorCode.MESSAGE_TOO_LARGE and len(batch.rows) > 1:
             self._halve(state, batch)
             return None
-        return KafkaError(code, _refusal(where, batch, answer))
+        reason = _reason(batch, answer)
+        if self._transaction is not None:
+            reason = MEANINGS.get(code, reason)
+        refusal = f"{where} refuses a batch of {len(batch.rows)} records ({code.name}) {reason}"
+        return KafkaError(code, refusal.rstrip())
 
     def _halve(self, state: _Partition, batch: EncodedBatch) -> None:
         """The topic takes smaller batches. Nothing was written, so the sequence is free still."""
@@ -280,13 +284,10 @@ def _is_retriable(problem: ClientError | KafkaError) -> bool:
     return isinstance(problem, ClientError) or problem.code in RETRIABLE
 
 
-def _refusal(where: TopicPartition, batch: EncodedBatch, answer: PartitionProduceResponse) -> str:
+def _reason(batch: EncodedBatch, answer: PartitionProduceResponse) -> str:
+    if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:
+        return f"one record of {len(batch.content)} bytes is more than max.message.bytes allows"
     reason = answer.error_message or ""
     for one in answer.record_errors[:1]:
         reason += f"; record {one.batch_index}: {one.batch_index_error_message}"
-    if answer.error_code == ErrorCode.MESSAGE_TOO_LARGE:
-        reason = f"one record of {len(batch.content)} bytes is more than max.message.bytes allows"
-    if answer.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED):
-        reason = FENCED
-    code = ErrorCode(answer.error_code).name
-    return f"{where} refuses a batch of {len(batch.rows)} records ({code}) {reason}".rstrip()
+    return reason

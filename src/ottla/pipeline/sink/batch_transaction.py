@@ -16,15 +16,9 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
 from ottla.pipeline.sink.ledger import check_starts, is_written, marked
 from ottla.pipeline.sink.row_writer import Written, give_up
-from ottla.pipeline.sink.transaction import LedgerEntry, Transaction
+from ottla.pipeline.sink.transaction import PLACE_ROWS, LedgerEntry, Transaction
 from ottla.pipeline.sink.write_options import TRANSACTIONAL_ID, WriteOptions
 from ottla.pipeline.source.given_options import OptionError
-
-_REMEDY = (
-    "place the rows before they are written exactly once: "
-    "ottla.pipeline.sink.placement.placed(frame, ...), or write the batch with "
-    "ottla.pipeline.sink.sink.write_batch, which does"
-)
 
 
 class BatchFailed(Exception):
@@ -164,12 +158,12 @@ def check_written(written: Sequence[Written | None], producer: ProducerIdAndEpoc
             if where in owner:
                 raise BatchFailed(
                     f"tasks {owner[where]} and {one.task} both wrote to {where} in one "
-                    f"transaction; {_REMEDY}"
+                    f"transaction; {PLACE_ROWS}"
                 )
             owner[where] = one.task
             span = appended.last_offset - appended.first_offset + 1
             if span < appended.record_count:
                 raise BatchFailed(
                     f"task {one.task} wrote {appended.record_count} records to {where}, which has "
-                    f"offsets for {span} of them; {_REMEDY}"
+                    f"offsets for {span} of them; {PLACE_ROWS}"
                 )

@@ -3,14 +3,15 @@ begin with sequence 0, and the broker takes what the second writes for what it h
 
 The driver compares what tasks have written, which finds two tasks. It does not see a task that
 Spark ran again after it had written something and failed: its first attempt never reported. The
-leader knows, and is asked before the first write."""
+leader knows, and is asked before the first write. Two that ask before either writes find out by the
+broker's refusal, or by the driver."""
 
 from __future__ import annotations
 
 from ottla.client.blocking_cluster import BlockingCluster
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
-from ottla.pipeline.sink.transaction import Transaction
+from ottla.pipeline.sink.transaction import PLACE_ROWS, Transaction
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -45,8 +46,7 @@ class SoleWriter:
             if is_ours and one.last_sequence >= 0:
                 raise NotSoleWriter(
                     f"{where} was written to in this transaction by another task, or by an attempt "
-                    "of this one that failed; rows must be placed before they are written exactly "
-                    "once: ottla.pipeline.sink.placement.placed(frame, ...)"
+                    f"of this one that failed; {PLACE_ROWS}"
                 )
 
     def _producers(self, where: TopicPartition) -> list[ProducerState]:

@@ -277,7 +277,7 @@ class Transaction:
     def _check(self, error_code: int, doing: str) -> None:
         if error_code:
             code = ErrorCode(error_code)
-            raise KafkaError(code, f"{self._doing(doing)}: {_MEANINGS.get(code, code.name)}")
+            raise KafkaError(code, f"{self._doing(doing)}: {MEANINGS.get(code, code.name)}")
 
     def _check_all(self, error_codes: list[int], doing: str) -> None:
         """Kafka refuses all where one is wrong: the others are then only not attempted."""
@@ -287,18 +287,30 @@ class Transaction:
             self._check((real or failed)[0], doing)
 
 
-FENCED = (
-    "another producer has begun with the same transactional id, and fenced this one; or it took "
-    "longer than its time-out (transaction.timeout.ms), and was aborted"
+PLACE_ROWS = (
+    "place the rows before they are written exactly once: "
+    "ottla.pipeline.sink.placement.placed(frame, ...), or write the batch with "
+    "ottla.pipeline.sink.sink.write_batch, which does"
 )
-_MEANINGS = {
-    ErrorCode.PRODUCER_FENCED: FENCED,
-    ErrorCode.INVALID_PRODUCER_EPOCH: FENCED,
+_GIVEN_UP = "or a task of the same batch failed and gave it up, whose own error then says why"
+_FENCED = (
+    "another producer has begun with the same transactional id, and fenced this one; or it took "
+    f"longer than its time-out (transaction.timeout.ms), and was aborted; {_GIVEN_UP}"
+)
+MEANINGS = {
+    ErrorCode.PRODUCER_FENCED: _FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: _FENCED,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: (
+        f"another task has written to the partition in this transaction; {PLACE_ROWS}"
+    ),
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: (
         "the coordinator does not know the producer: its transactional id has expired"
     ),
-    ErrorCode.INVALID_TXN_STATE: "the transaction is not open: it timed out, or has ended already",
+    ErrorCode.INVALID_TXN_STATE: (
+        f"the transaction is not open: it timed out, or has ended already; {_GIVEN_UP}"
+    ),
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
         "the broker allows no such time-out: see its transaction.max.timeout.ms"
     ),
 }
+"""What a refusal means to one who writes in a transaction, and what to do."""

@@ -170,6 +170,29 @@ def test_a_refusal_is_raised_with_the_brokers_words(
     assert raised.value.code == ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize(
+    ("code", "meaning"),
+    [
+        (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, r"another task has written .*placement\.placed\("),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, ".*fenced this one.* a task of the same batch failed"),
+        (ErrorCode.INVALID_TXN_STATE, ".*is not open.* a task of the same batch failed"),
+        (ErrorCode.INVALID_RECORD, "no; record 0: bad"),
+    ],
+)
+def test_what_a_refusal_means_in_a_transaction(
+    partitions: Partitions, cluster: BlockingCluster, code: ErrorCode, meaning: str
+) -> None:
+    partitions.problems = [code]
+    transaction = Transaction.of(cluster, "mine", ProducerIdAndEpoch(9, 4))
+    appender = Appender(cluster, transaction=transaction)
+    appender.append("clicks", 0, None, numbers(0, 10)[0])
+    with pytest.raises(
+        KafkaError, match=rf"clicks-0 refuses .* \({code.name}\) {meaning}"
+    ) as raised:
+        appender.flush()
+    assert raised.value.code == code
+
+
 def test_a_batch_that_is_too_large_is_halved_until_it_is_not(
     partitions: Partitions, cluster: BlockingCluster
 ) -> None:
