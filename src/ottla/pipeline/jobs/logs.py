@@ -15,6 +15,7 @@ from ottla.pipeline.jobs import log_columns
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
 from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.jobs.log_lines import ERROR
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def _parsed_batches(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield log_columns.parsed(batch, names)
+    keep_imports()
 
 
 def lines(whole: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from ottla.pipeline.jobs.alarms import RULES, WINDOWS_S, Rule, read_rules
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
 from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.jobs.metric_samples import SAMPLES
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.lake import dead_letters
 
 if TYPE_CHECKING:
@@ -49,11 +50,13 @@ def broken(rows: DataFrame) -> DataFrame:
 
 # By name, so that Spark's Python workers import them.
 def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return map(metric_samples.whole, batches)
+    yield from map(metric_samples.whole, batches)
+    keep_imports()
 
 
 def _broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return map(metric_samples.broken, batches)
+    yield from map(metric_samples.broken, batches)
+    keep_imports()
 
 
 def windows(samples: DataFrame, watermark: str) -> DataFrame:

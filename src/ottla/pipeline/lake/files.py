@@ -20,6 +20,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 from deltalake.fs import DeltaStorageHandler
 
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.lake.partition_values import folder, to_text
 from ottla.pipeline.lake.statistics import statistics
 
@@ -87,6 +88,7 @@ class FilesWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([one.to_row() for one in self.write(batches)], WRITTEN)
+        keep_imports()
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
         writing = _Writing(self, self._file_system())

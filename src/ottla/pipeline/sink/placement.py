@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.sink.packing import PACKED, SCHEMA, is_packed, packed
 from ottla.pipeline.sink.partition_choice import PartitionChoice, partition_count
 from ottla.pipeline.sink.parts import parts_of
@@ -51,3 +52,4 @@ def packed_rows(
         choice = PartitionChoice(partial(partition_count, cluster), first=first_turn())
         for parts in parts_of(batches, options.topic, choice):
             yield packed(parts)
+    keep_imports()

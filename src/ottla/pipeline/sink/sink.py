@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicId, TopicPartition
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.sink.batch_transaction import BatchFailed, BatchTransaction
 from ottla.pipeline.sink.checkpoint import Checkpoint
 from ottla.pipeline.sink.placement import placed
@@ -119,13 +120,15 @@ class _Task:
                 "be told from what this one would, so the whole batch must be: start the query "
                 "again. Look above for why the first attempt failed; spark.speculation must be off"
             )
-        return write_rows(
+        written = write_rows(
             batches,
             self.options,
             task=context.partitionId(),
             first_turn=first_turn(),
             producer=self.producer,
         )
+        keep_imports()
+        return written
 
 
 @dataclass(slots=True)

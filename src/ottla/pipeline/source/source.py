@@ -7,15 +7,12 @@ then reads one range of one partition, from its leader.
 
 from __future__ import annotations
 
-import functools
-import gc
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -45,6 +42,7 @@ from ottla.client.blocking_cluster import EARLIEST, BlockingCluster
 from ottla.client.blocking_groups import CommittedOffset, commit_offsets
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.rows.fetcher import DataLoss, Fetcher
 from ottla.pipeline.sink.sink import BatchWriter, StreamWriter, write_options
 from ottla.pipeline.source.given_options import OptionError
@@ -328,17 +326,7 @@ def read_ranges(options: ReadOptions, wanted: Sequence[OffsetRange]) -> Iterator
     with options.connection.cluster() as cluster:
         for one in wanted:
             yield from _read_range(cluster, options, one)
-    if TaskContext.get() is not None:
-        _keep_what_is_imported()
-
-
-@functools.cache
-def _keep_what_is_imported() -> None:
-    """Once in a worker, when the first task has imported all that tasks need. Spark has it collect
-    garbage after every task, and all of that is looked at again: measured, 50 ms of work that the
-    next task waits for. It stays anyway."""
-    gc.collect()
-    gc.freeze()
+    keep_imports()
 
 
 def _read_range(

@@ -494,16 +494,3 @@ def test_a_group_that_cannot_be_told_stops_nothing(
     assert committed(broker) == [[(0, 0), (1, 5)]] * 3
     (warning,) = caplog.messages
     assert "the lag of group readers is not up to date" in warning
-
-
-def test_a_worker_does_not_look_for_garbage_in_what_stays(
-    broker: SocketBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    freezes: list[int] = []
-    monkeypatch.setattr("gc.freeze", lambda: freezes.append(1))
-    read_all(reader_of(broker))
-    assert freezes == [], "it is not for a driver"
-    monkeypatch.setattr("pyspark.TaskContext.get", lambda: object())
-    for _ in range(2):
-        read_all(reader_of(broker))
-    assert freezes == [1]
