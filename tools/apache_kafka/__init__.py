@@ -13,6 +13,7 @@ For tests and for bench (both run with the root of the repository on `sys.path`)
         kafka.stop(); kafka.start()                          # same port, same data
         kafka.kill()
     ApacheKafkaBroker(folder, settings={"log.flush.interval.messages": "1"}, heap_mb=1024)
+    ApacheKafkaBroker(folder, joins=kafka)                   # a second broker of its cluster
     run_class("org.apache.kafka.tools.TopicCommand", ...)    # any class with a main
     quick_command("WordCount.java", ...)                     # or a program of ours, to run it
                                                              # yourself; also Streams and Connect

@@ -1,4 +1,4 @@
-"""A real Apache Kafka broker, alone (KRaft, broker and controller in one process)."""
+"""A real Apache Kafka broker (KRaft): broker and controller in one process, or beside one such."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _STOP_TIMEOUT_S = 30
 class ApacheKafkaBroker:
     """Lives in `folder` (data, settings, log of the process), which the caller removes. Settings
     are Kafka's defaults, with replication of one for the internal topics. Heap and collector are
-    the stock ones of kafka-server-start.sh unless `heap_mb` says otherwise."""
+    the stock ones of kafka-server-start.sh unless `heap_mb` says otherwise. One that `joins`
+    another is broker 2 of its cluster, and may come and go while that one runs."""
 
     def __init__(
         self,
@@ -41,10 +42,12 @@ class ApacheKafkaBroker:
         settings: Mapping[str, str] | None = None,
         heap_mb: int = _STOCK_HEAP_MB,
         port: int | None = None,
+        joins: ApacheKafkaBroker | None = None,
     ) -> None:
         self.folder = Path(folder).resolve()
         self.port = port or _free_port()
-        self._controller_port = _free_port()
+        self._joins = joins
+        self._controller_port: int = _free_port() if joins is None else joins._controller_port
         self._settings = dict(settings or {})
         self._heap_mb = heap_mb
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,6 +63,15 @@ class ApacheKafkaBroker:
         return self.folder / "data"
 
     @property
+    def cluster_id(self) -> str:
+        """Known once it was started."""
+        for line in (self.log_dir / "meta.properties").read_text().splitlines():
+            key, _, value = line.partition("=")
+            if key == "cluster.id":
+                return value
+        raise LookupError(f"no cluster.id in the meta.properties of {self.log_dir}")
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "not started"
         return self._process.pid
@@ -73,9 +85,7 @@ class ApacheKafkaBroker:
         assert self._process is None, "already started"
         properties = self._write_properties()
         if not (self.log_dir / "meta.properties").exists():
-            cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
-            # A leading dash would be taken for an option.
-            cluster_id = cluster_id.replace("-", "a")
+            cluster_id = _new_cluster_id() if self._joins is None else self._joins.cluster_id
             run_tool("storage", "format", "--config", str(properties), "--cluster-id", cluster_id)
         command = java_command(
             "kafka.Kafka",
@@ -140,8 +150,14 @@ class ApacheKafkaBroker:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            **self._settings,
         }
+        if self._joins is not None:
+            settings |= {
+                "process.roles": "broker",
+                "node.id": "2",
+                "listeners": f"PLAINTEXT://{self.bootstrap}",
+            }
+        settings |= self._settings
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -159,6 +175,11 @@ class ApacheKafkaBroker:
                 return
             time.sleep(0.05)
         raise TimeoutError(f"Apache Kafka is not ready:\n{self.log_text()[-4000:]}")
+
+
+def _new_cluster_id() -> str:
+    made = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+    return made.replace("-", "a")  # A leading dash would be taken for an option.
 
 
 def _free_port() -> int:
