@@ -26,7 +26,7 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "2",
     "transaction.state.log.num.partitions": "5",
     # One that was killed is missed soon.
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "3000",
     # One that is back leads soon what it led before.
