@@ -21,7 +21,7 @@ class _Entry(NamedTuple):
 _SECTIONS: dict[str, dict[str, _Entry]] = {
     "Broker": {
         "start": _Entry("start", "Start a broker."),
-        "demo": _Entry("demo", "Start a broker with a live stream of events, to watch."),
+        "demo": _Entry("demo.command", "Start a broker with a live stream of events, to watch."),
     },
     "Topics": {
         "topics": _Entry("topics", "Create, list, describe, alter and delete topics."),

@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from ottla.cli.demo_feed import DemoFeed
+from ottla.cli.demo.feed import DemoFeed
 
 
 class FakeProducer:

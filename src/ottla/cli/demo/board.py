@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.demo_history import Rate
-from ottla.cli.demo_results import Results
+from ottla.cli.demo.history import Rate
+from ottla.cli.demo.results import Results
 from ottla.cli.sparkline import sparkline
 
 if TYPE_CHECKING:

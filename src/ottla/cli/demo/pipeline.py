@@ -16,11 +16,11 @@ from ottla import __version__
 from ottla.cli.child_broker import ChildBroker
 from ottla.cli.child_pipeline import ChildPipeline
 from ottla.cli.client import Cluster, one_line, wait_for
-from ottla.cli.demo_board import Shown, board, plain_line
-from ottla.cli.demo_feed import DemoFeed
-from ottla.cli.demo_history import History
-from ottla.cli.demo_page import Run, page
-from ottla.cli.demo_results import TOPICS, ResultsReader
+from ottla.cli.demo.board import Shown, board, plain_line
+from ottla.cli.demo.feed import DemoFeed
+from ottla.cli.demo.history import History
+from ottla.cli.demo.page import Run, page
+from ottla.cli.demo.results import TOPICS, ResultsReader
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.tables import size_text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cli.demo_history import History, Rate
+from ottla.cli.demo.history import History, Rate
 
 
 def test_a_rate_is_over_the_last_seconds() -> None:

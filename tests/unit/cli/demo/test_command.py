@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.cli import demo
-from ottla.cli.demo import _missing, _terminated_as_interrupted, _verdict
-from ottla.cli.demo_stream import Counts
+from ottla.cli.demo import command
+from ottla.cli.demo.command import _missing, _terminated_as_interrupted, _verdict
+from ottla.cli.demo.stream import Counts
 from ottla.cli.errors import Failure
 
 
@@ -54,6 +54,6 @@ def test_without_the_extra_it_is_the_small_one(monkeypatch: pytest.MonkeyPatch) 
         raise Failure("pipelines need Spark: pip install 'ottla[pipeline]'")
 
     assert _missing() is None
-    monkeypatch.setattr(demo, "need_extra", need_extra)
+    monkeypatch.setattr(command, "need_extra", need_extra)
 
     assert _missing() == "pipelines need Spark: pip install 'ottla[pipeline]'"

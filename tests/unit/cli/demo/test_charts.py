@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ottla.cli.demo_charts import WIDTH, Series, bars, columns, lines, ticks
+from ottla.cli.demo.charts import WIDTH, Series, bars, columns, lines, ticks
 
 
 @pytest.mark.parametrize(

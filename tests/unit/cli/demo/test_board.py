@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 
-from ottla.cli.demo_board import Shown, board, plain_line
-from ottla.cli.demo_history import Rate
-from ottla.cli.demo_results import SESSIONS, TOP, TRAFFIC, Results
+from ottla.cli.demo.board import Shown, board, plain_line
+from ottla.cli.demo.history import Rate
+from ottla.cli.demo.results import SESSIONS, TOP, TRAFFIC, Results
 
 BATCH: dict[str, Any] = {
     "batch_id": 7,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cli.demo_stream import PARTITIONS, Counts
+from ottla.cli.demo.stream import PARTITIONS, Counts
 from ottla.cli.latency import milliseconds_text
 from ottla.cli.sparkline import sparkline
 

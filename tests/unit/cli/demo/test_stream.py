@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ottla.cli.demo_stream import PARTITIONS, Counts, DemoStream
+from ottla.cli.demo.stream import PARTITIONS, Counts, DemoStream
 from ottla.cli.errors import Failure
 from ottla.cli.latency import Summary
 

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaException
 from ottla import __version__
 from ottla.cli.child_broker import ChildBroker
 from ottla.cli.client import Cluster, explain
-from ottla.cli.demo_stream import DemoStream
-from ottla.cli.demo_view import Rates, plain_line, table
+from ottla.cli.demo.stream import DemoStream
+from ottla.cli.demo.view import Rates, plain_line, table
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.latency import milliseconds_text
 from ottla.cli.pipeline_options import need_extra
@@ -54,7 +54,7 @@ def command(seconds: float | None, rate: int, small: bool, page: Path | None) ->
         try:
             if small or missing is not None:
                 return _run_small(broker, seconds, rate, missing)
-            from ottla.cli.demo_pipeline import run
+            from ottla.cli.demo.pipeline import run
 
             return run(broker, seconds, rate, page)
         except KafkaException as error:

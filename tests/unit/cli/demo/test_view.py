@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from ottla.cli.demo_stream import Counts, Event
-from ottla.cli.demo_view import Rates, plain_line, table
+from ottla.cli.demo.stream import Counts, Event
+from ottla.cli.demo.view import Rates, plain_line, table
 
 
 def counts_after(events: int) -> Counts:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from ottla.cli.demo_results import SESSIONS, TOP, TOPICS, TRAFFIC, Results, ResultsReader, Traffic
+from ottla.cli.demo.results import SESSIONS, TOP, TOPICS, TRAFFIC, Results, ResultsReader, Traffic
 
 DAY = "2026-01-01T00:00:00.000Z"
 MINUTE = "2026-01-01T08:00:00.000Z"

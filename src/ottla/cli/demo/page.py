@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ottla.cli.demo_charts import WIDE, Series, bars, columns, lines
-from ottla.cli.demo_history import Rate
-from ottla.cli.demo_results import Results
+from ottla.cli.demo.charts import WIDE, Series, bars, columns, lines
+from ottla.cli.demo.history import Rate
+from ottla.cli.demo.results import Results
 
 _MINUTES_MAX = 180
 _LONGEST_MINUTES = 15

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo_pipeline import _Demo
-from ottla.cli.demo_results import TRAFFIC, Results
+from ottla.cli.demo.pipeline import _Demo
+from ottla.cli.demo.results import TRAFFIC, Results
 from ottla.cli.errors import Failure
 
 

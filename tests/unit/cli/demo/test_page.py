@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from ottla.cli.demo_history import Rate
-from ottla.cli.demo_page import Run, page
-from ottla.cli.demo_results import SESSIONS, TOP, TRAFFIC, Results
+from ottla.cli.demo.history import Rate
+from ottla.cli.demo.page import Run, page
+from ottla.cli.demo.results import SESSIONS, TOP, TRAFFIC, Results
 
 START = "2026-01-01T08:{:02}:00.000Z"
 
