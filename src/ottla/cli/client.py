@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, TopicMetadata
 
 from ottla.cli.errors import Failure, warn
 from ottla.cli.options import pairs
+from ottla.cli.suggestions import no_such_topic
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 REQUEST_TIMEOUT_S = 30.0
@@ -171,10 +172,7 @@ def find_topic(
         if not is_unknown:
             raise KafkaException(metadata.error)
         if time.monotonic() >= deadline_s:
-            raise Failure(
-                f"there is no topic {topic!r}; create it with `ottla topics create {topic}` "
-                "or see `ottla topics list`"
-            )
+            raise no_such_topic(topic, client.list_topics(timeout=METADATA_TIMEOUT_S).topics)
         time.sleep(0.1)
 
 

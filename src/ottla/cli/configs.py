@@ -24,6 +24,7 @@ from ottla.cli.client import (
 )
 from ottla.cli.errors import Failure
 from ottla.cli.options import json_option, pairs
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, print_json, print_table
 
 Entry = dict[str, Any]
@@ -40,7 +41,7 @@ _SOURCES = {
 _TYPES = click.Choice(["topic", "broker", "group"])
 
 
-@click.group("configs")
+@click.group("configs", cls=CommandGroup)
 def command() -> None:
     """Describe and alter settings of topics, brokers and groups."""
 

@@ -10,6 +10,7 @@ import click
 
 from ottla import __version__
 from ottla.cli.errors import ExitCode, ReaderGone, warn
+from ottla.cli.suggestions import CommandGroup, NoSuchCommand, no_such_option
 
 
 class _Entry(NamedTuple):
@@ -53,7 +54,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
 _ENTRIES = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """Lives as long as the process. Knows its commands by name, and imports one when asked."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -108,9 +109,7 @@ def run_group(args: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else error.format_message(), err=True)
         return ExitCode.USAGE
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "ottla"
-        text = " ".join(error.format_message().split()).rstrip(".")
-        warn(f"{text[:1].lower()}{text[1:]}; see `{where} --help`")
+        warn(_usage_text(error))
         return ExitCode.USAGE
     except click.ClickException as error:
         warn(error.format_message())
@@ -118,3 +117,13 @@ def run_group(args: list[str]) -> int:
     except click.Abort:
         return ExitCode.INTERRUPTED
     return exit_code if isinstance(exit_code, int) else ExitCode.OK
+
+
+def _usage_text(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return no_such_option(error)
+    if isinstance(error, NoSuchCommand):
+        return error.message
+    where = error.ctx.command_path if error.ctx else "ottla"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}; see `{where} --help`"

@@ -22,11 +22,12 @@ from ottla.cli.groups_read import (
     Json,
     committed_offsets,
     described_groups,
+    group_not_found,
     listed_groups,
-    no_such_group,
 )
 from ottla.cli.groups_reset import commit, existing, make_plan, refuse_active
 from ottla.cli.options import duration_ms, json_option, timestamp_ms
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
 from ottla.kernel.errors import ErrorCode
 
@@ -41,7 +42,7 @@ topic_option = click.option(
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
-@click.group("groups")
+@click.group("groups", cls=CommandGroup)
 def command() -> None:
     """List, describe, reset and delete consumer groups."""
 
@@ -355,7 +356,7 @@ def delete_group_offsets(
     admin = cluster.admin()
     committed = committed_offsets(admin, [group])[group]
     if not committed:
-        raise no_such_group(group)
+        raise group_not_found(admin, group)
     partitions = within(selection, committed)
     for topic, numbers in selection.items():
         found = {number for name, number in partitions if name == topic}

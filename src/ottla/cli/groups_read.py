@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from ottla.cli.client import REQUEST_TIMEOUT_S, message_of, one_line, wait_for
 from ottla.cli.errors import Failure
 from ottla.cli.offsets import LATEST, Partition, offsets_of
+from ottla.cli.suggestions import no_such_group
 
 Json = dict[str, Any]
 
@@ -67,7 +68,7 @@ def described_groups(
     # Dead is what Kafka answers for any name that it never heard of.
     missing = [n for n in unique if described[n].state == ConsumerGroupState.DEAD]
     if missing and must_exist:
-        raise no_such_group(missing[0])
+        raise group_not_found(admin, missing[0])
     there = [name for name in unique if name not in missing]
     owners = {name: _owners(described[name].members) for name in there}
     partitions = {name: sorted({*committed[name], *owners[name]}) for name in there}
@@ -84,8 +85,8 @@ def described_groups(
     ]
 
 
-def no_such_group(name: str) -> Failure:
-    return Failure(f"there is no group {name!r}; see `ottla groups list`")
+def group_not_found(admin: AdminClient, name: str) -> Failure:
+    return no_such_group(name, [group["group"] for group in listed_groups(admin)])
 
 
 def committed_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[Partition, int]]:

@@ -33,6 +33,7 @@ from ottla.cli.client import (
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.latency import milliseconds_text, summary_of
 from ottla.cli.options import json_option
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import print_facts, print_json
 
 _DEFAULT_TOPIC = "ottla-perf"
@@ -78,7 +79,7 @@ class LiveLine:
             print("\r\x1b[K", file=sys.stderr, end="", flush=True)
 
 
-@click.group("perf")
+@click.group("perf", cls=CommandGroup)
 def command() -> None:
     """Measure producing and consuming.
 

@@ -19,6 +19,7 @@ from ottla.cli.pipeline_options import (
 )
 from ottla.cli.pipeline_run import replay, run
 from ottla.cli.pipeline_view import COLUMNS, input_text, row_of, status_json
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table, size_text
 from ottla.pipeline.jobs.registry import summaries
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _HOURS_A_WEEK = 168
 
 
-class _InOrder(click.Group):
+class _InOrder(CommandGroup):
     """Commands as one needs them, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -29,6 +29,7 @@ from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.health import problems_of
 from ottla.cli.offsets import EARLIEST, LATEST, offsets_of
 from ottla.cli.options import json_option, pairs
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
 
 _BROKER_DEFAULT = -1
@@ -36,7 +37,7 @@ _TOPIC_EXISTS = "(TOPIC_ALREADY_EXISTS)"
 Json = dict[str, Any]
 
 
-@click.group("topics")
+@click.group("topics", cls=CommandGroup)
 def command() -> None:
     """Create, list, describe, alter and delete topics."""
 

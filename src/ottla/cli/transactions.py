@@ -12,6 +12,7 @@ import click
 from ottla.cli.client import Cluster, client_options, one_line
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.options import duration_ms, iso_of, json_option
+from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
 from ottla.cli.transactions_hanging import (
     OpenTransaction,
@@ -52,7 +53,7 @@ partition_option = click.option(
 )
 
 
-@click.group("transactions")
+@click.group("transactions", cls=CommandGroup)
 def command() -> None:
     """List and describe transactions, find those that hang, and abort them."""
 

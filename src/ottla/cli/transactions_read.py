@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, addresses_of
 from ottla.cli.errors import Failure
 from ottla.cli.offsets import Partition
+from ottla.cli.suggestions import no_such_topic
 from ottla.client.cluster import ClusterClient, Node
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.network import SystemNetwork
@@ -206,7 +207,8 @@ async def located_partitions(
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if topic is None:
                 continue  # of all topics this one was just deleted
-            raise Failure(f"there is no topic {topic!r}; see `ottla topics list`")
+            there = (await client.metadata(None)).topics
+            raise no_such_topic(topic, [one.name for one in there if one.name])
         if found.error_code:
             raise KafkaError(ErrorCode(found.error_code), f"topic {found.name!r}")
         for part in found.partitions:

@@ -119,7 +119,9 @@ class FakeAdmin:
                 answers[partition] = done(SimpleNamespace(offset=self.by_time.get(key, -1)))
         return answers
 
-    def list_topics(self, topic: str, **_: Any) -> Any:
+    def list_topics(self, topic: str | None = None, **_: Any) -> Any:
+        if topic is None:
+            return SimpleNamespace(topics=dict.fromkeys(name for name, _ in self.latest))
         numbers = [number for name, number in self.latest if name == topic]
         unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
         metadata = SimpleNamespace(

@@ -33,12 +33,15 @@ class FakeTopic:
 
 
 class FakeClient:
-    """Answers metadata requests with these errors, one after another, then with success."""
+    """Answers metadata requests with these errors, one after another, then with success. There
+    are `clicks` and `views`."""
 
     def __init__(self, *codes: int) -> None:
         self._codes = list(codes)
 
-    def list_topics(self, topic: str, timeout: float) -> Any:
+    def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
+        if topic is None:
+            return SimpleNamespace(topics={"clicks": FakeTopic(None), "views": FakeTopic(None)})
         code = self._codes.pop(0) if self._codes else None
         return SimpleNamespace(topics={topic: FakeTopic(code)})
 
@@ -153,6 +156,13 @@ def test_a_topic_that_is_not_there_says_what_to_do() -> None:
 
     with pytest.raises(Failure, match="no topic 't'; create it with `ottla topics create t`"):
         find_topic(client, "t")
+
+
+def test_a_topic_that_is_not_there_says_what_may_have_been_meant() -> None:
+    client: Any = FakeClient(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+    with pytest.raises(Failure, match=r"no topic 'clik'; did you mean 'clicks'\?"):
+        find_topic(client, "clik")
 
 
 def test_a_topic_that_the_broker_is_just_creating_is_waited_for() -> None:

@@ -58,3 +58,24 @@ def test_usage_errors_are_one_line(
     assert err.startswith(line)
     assert err.count("\n") == 1
     assert "--help`" in err
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["topcs"], "no such command 'topcs'; did you mean 'topics'?"),
+        (["Consume", "t"], "no such command 'Consume'; did you mean 'consume'?"),
+        (["topics", "ls"], "no such command 'ls'; did you mean 'list'?"),
+        (["pipeline", "runn"], "no such command 'runn'; did you mean 'run'?"),
+        (["consume", "t", "--from-begining"], "option '--from-begining'; did you mean '--from-b"),
+    ],
+)
+def test_what_was_meant_is_asked(
+    args: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_group(args) == 2
+
+    err = capsys.readouterr().err
+    assert line in err
+    assert err.endswith("?\n")
+    assert err.count("\n") == 1

@@ -87,6 +87,8 @@ def test_a_group_that_is_not_there() -> None:
 
     with pytest.raises(Failure, match="there is no group 'h'"):
         described_groups(one, ["g", "h"])
+    with pytest.raises(Failure, match=r"no group 'gg'; did you mean 'g'\?"):
+        described_groups(one, ["gg"])
     assert [group["group"] for group in described_groups(one, ["g", "h"], must_exist=False)] == [
         "g"
     ]

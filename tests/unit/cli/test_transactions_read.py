@@ -136,6 +136,7 @@ def test_a_partition_without_a_leader_cannot_be_asked_about(fake: FakeCluster) -
     ("arguments", "complaint"),
     [
         ({"topic": "nope"}, "there is no topic 'nope'"),
+        ({"topic": "clicc"}, r"there is no topic 'clicc'; did you mean 'clicks'\?"),
         ({"topic": "clicks", "partition": 2}, "there is no partition 2 of 'clicks'"),
         ({"topic": "clicks", "partition": 0, "broker_id": 2}, "0 of 'clicks' on broker 2"),
         ({"broker_id": 5}, "there is no broker 5; there are 1, 2"),
