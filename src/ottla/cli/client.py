@@ -154,6 +154,13 @@ def wait_for(futures: Mapping[Any, Future[Answer]]) -> tuple[dict[Any, Answer], 
     return answers, failures
 
 
+def all_must_succeed(futures: Mapping[Any, Future[Any]], what: str) -> None:
+    """Raises Failure, which says what was tried, for those that did not."""
+    _, failures = wait_for(futures)
+    if failures:
+        raise Failure(f"{what} {one_line(failures.items())}")
+
+
 def find_topic(
     client: AdminClient | Producer | Consumer, topic: str, *, may_appear: bool = False
 ) -> TopicMetadata:

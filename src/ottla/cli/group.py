@@ -25,7 +25,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "demo": _Entry("demo.command", "Start a broker with a live stream of events, to watch."),
     },
     "Topics": {
-        "topics": _Entry("topics", "Create, list, describe, alter and delete topics."),
+        "topics": _Entry("topics.command", "Create, list, describe, alter and delete topics."),
         "configs": _Entry("configs", "Describe and alter settings of topics and brokers."),
     },
     "Records": {
@@ -33,10 +33,12 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "consume": _Entry("consume", "Read records of a topic."),
     },
     "Groups": {
-        "groups": _Entry("groups", "List, describe, reset and delete consumer groups."),
+        "groups": _Entry("groups.command", "List, describe, reset and delete consumer groups."),
     },
     "Transactions": {
-        "transactions": _Entry("transactions", "List, describe, find hanging ones and abort."),
+        "transactions": _Entry(
+            "transactions.command", "List, describe, find hanging ones and abort."
+        ),
     },
     "Pipelines": {
         "generate": _Entry("generate", "Write realistic input of a pipeline to a topic."),

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla.cli.options import iso_of
+
 
 class Column(NamedTuple):
     title: str
@@ -69,6 +71,30 @@ def size_text(size_bytes: float) -> str:
             return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.1f} TB"
+
+
+def duration_text(milliseconds: int) -> str:
+    """
+    >>> duration_text(1500), duration_text(90_000), duration_text(7_500_000)
+    ('1.5 s', '1 min 30 s', '2 h 5 min')
+    """
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, left_s = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {left_s} s" if left_s else f"{minutes} min"
+    hours, left_minutes = divmod(minutes, 60)
+    return f"{hours} h {left_minutes} min" if left_minutes else f"{hours} h"
+
+
+def time_or_dash(timestamp_ms: int | None) -> str:
+    return "-" if timestamp_ms is None else iso_of(timestamp_ms)
+
+
+def or_dash(value: object) -> str:
+    """What is not known, or not there, is a dash."""
+    return "-" if value is None else str(value)
 
 
 def _draw(columns: Sequence[Column], rows: Rows) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.cli.tables import (
     Column,
+    duration_text,
     heading,
     plain,
     print_facts,
@@ -71,3 +72,18 @@ def test_colour_follows_meaning(cell: str, style: str) -> None:
 )
 def test_sizes(size_bytes: float, text: str) -> None:
     assert size_text(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0.0 s"),
+        (59_949, "59.9 s"),
+        (60_000, "1 min"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (86_460_000, "24 h 1 min"),
+    ],
+)
+def test_durations(milliseconds: int, text: str) -> None:
+    assert duration_text(milliseconds) == text

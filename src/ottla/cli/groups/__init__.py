@@ -1,0 +1,1 @@
+"""`ottla groups`: a module a command, and what they share."""

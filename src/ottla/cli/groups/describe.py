@@ -1,0 +1,129 @@
+"""`ottla groups describe`: one group after another, or their lag over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from ottla.cli.client import Cluster, client_options
+from ottla.cli.groups.read import Json, described_groups, listed_groups
+from ottla.cli.options import json_option
+from ottla.cli.tables import Column, heading, or_dash, print_facts, print_json, print_table
+
+
+@click.command("describe")
+@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.option("-w", "--watch", "is_watched", is_flag=True, help="Go on, and show the trend.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=click.FloatRange(0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: how often.",
+)
+@click.option("--samples", type=click.IntRange(1), help="With --watch: how many, then end.")
+@json_option
+@client_options
+def describe(
+    cluster: Cluster,
+    names: tuple[str, ...],
+    is_watched: bool,
+    interval_s: float,
+    samples: int | None,
+    as_json: bool,
+) -> None:
+    """Show groups: state, members with what is assigned to them, offsets and lag.
+
+    LAG is the latest offset less the committed one.
+
+    \b
+    With --json: [{"group", "state", "type", "assignor", "coordinator": {"id", "host", "port"},
+      "lag", "members": [{"member_id", "client_id", "host", "instance_id", "partitions":
+      [{"topic", "partition"}]}], "partitions": [{"topic", "partition", "committed_offset",
+      "latest_offset", "lag", "member_id"}]}, ...]; what is not known is null.
+    With --watch too: {"time", "groups": [the same]} on a line for each sample.
+    """
+    admin = cluster.admin()
+
+    def read() -> list[Json]:
+        if names:
+            return described_groups(admin, names)
+        listed = [group["group"] for group in listed_groups(admin)]
+        return described_groups(admin, listed, must_exist=False)
+
+    if is_watched:
+        from ottla.cli.groups.watch import watch
+
+        watch(read, interval_s, samples, as_json=as_json)
+        return
+    groups = read()
+    if as_json:
+        print_json(groups)
+        return
+    for index, group in enumerate(groups):
+        if index:
+            print()
+        _print_group(group)
+
+
+def _print_group(group: Json) -> None:
+    heading(group["group"])
+    coordinator = group["coordinator"]
+    facts = [
+        ("state", group["state"]),
+        ("type", group["type"]),
+        ("assignor", group["assignor"] or "-"),
+        ("coordinator", f"{coordinator['id']} at {coordinator['host']}:{coordinator['port']}"),
+        ("lag", or_dash(group["lag"])),
+    ]
+    print_facts(facts)
+    if group["partitions"]:
+        print()
+        _print_partitions(group["partitions"])
+    if group["members"]:
+        print()
+        _print_members(group["members"])
+
+
+def _print_partitions(partitions: Sequence[Json]) -> None:
+    columns = [
+        Column("TOPIC"),
+        Column("PARTITION", is_number=True),
+        Column("COMMITTED", is_number=True),
+        Column("LATEST", is_number=True),
+        Column("LAG", is_number=True),
+        Column("MEMBER"),
+    ]
+    keys = ("partition", "committed_offset", "latest_offset", "lag", "member_id")
+    print_table(
+        columns, [[part["topic"], *(or_dash(part[key]) for key in keys)] for part in partitions]
+    )
+
+
+def _print_members(members: Sequence[Json]) -> None:
+    columns = [
+        Column("MEMBER"),
+        Column("CLIENT"),
+        Column("HOST"),
+        Column("INSTANCE"),
+        Column("PARTITIONS"),
+    ]
+    keys = ("member_id", "client_id", "host", "instance_id")
+    print_table(
+        columns,
+        [
+            [*(or_dash(member[key]) for key in keys), _assignment_text(member["partitions"])]
+            for member in members
+        ],
+    )
+
+
+def _assignment_text(partitions: Sequence[Json]) -> str:
+    """TOPIC:0,1,2, as `--topic` takes it."""
+    by_topic: dict[str, list[str]] = {}
+    for part in partitions:
+        by_topic.setdefault(part["topic"], []).append(str(part["partition"]))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items()) or "-"

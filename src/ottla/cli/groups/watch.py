@@ -1,0 +1,167 @@
+"""`ottla groups describe --watch`: the lag of groups over time. A table that refreshes on a
+terminal, a line for each group elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.groups.read import Json
+from ottla.cli.options import iso_of
+from ottla.cli.sparkline import sparkline
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+_HISTORY = 30
+
+Key = tuple[str, str, int]
+Read = Callable[[], list[Json]]
+
+
+class LagHistory:
+    """The last samples of each partition's lag. Lives as long as the command."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lags: dict[Key, deque[int]] = {}
+        self._times: deque[float] = deque(maxlen=_HISTORY)
+
+    def add(self, groups: Sequence[Json]) -> None:
+        self._times.append(self._clock())
+        for group in groups:
+            for part in group["partitions"]:
+                key = (group["group"], part["topic"], part["partition"])
+                lags = self._lags.setdefault(key, deque(maxlen=_HISTORY))
+                if part["lag"] is not None:
+                    lags.append(part["lag"])
+
+    def line(self, key: Key) -> str:
+        return sparkline(self._lags.get(key, ()))
+
+    def rate(self, keys: Sequence[Key]) -> float | None:
+        """By how much the lag of these together grows in a second; None while that is not known."""
+        rates = []
+        for key in keys:
+            lags = self._lags.get(key, deque())
+            if len(lags) < 2:
+                continue
+            elapsed_s = self._times[-1] - self._times[-len(lags)]
+            rates.append((lags[-1] - lags[0]) / elapsed_s)
+        return sum(rates) if rates else None
+
+
+def trend_text(rate: float | None) -> str:
+    if rate is None:
+        return "-"
+    if abs(rate) < 0.05:
+        return "steady"
+    return f"{rate:+,.1f}/s"
+
+
+def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) -> None:
+    """Reads again and again until it has done so `samples` times, or is interrupted."""
+    history = LagHistory()
+    shown = _samples(read, history, interval_s, samples)
+    if as_json:
+        for groups in shown:
+            text = json.dumps({"time": _now(), "groups": groups}, ensure_ascii=False)
+            print(text, flush=True)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(), auto_refresh=False) as live:
+            for groups in shown:
+                live.update(drawn(groups, history), refresh=True)
+    else:
+        for groups in shown:
+            for line in plain_lines(_now(), groups, history):
+                print(line, flush=True)
+
+
+def _samples(
+    read: Read, history: LagHistory, interval_s: float, samples: int | None
+) -> Iterator[list[Json]]:
+    taken = 0
+    while True:
+        groups = read()
+        history.add(groups)
+        yield groups
+        taken += 1
+        if taken == samples:
+            return
+        time.sleep(interval_s)
+
+
+def _now() -> str:
+    return iso_of(int(time.time() * 1000))
+
+
+def plain_lines(now: str, groups: Sequence[Json], history: LagHistory) -> list[str]:
+    return [
+        f"{now}  {group['group']}  {group['state']}  {_members(group)}"
+        f"  lag {_number(group['lag'])}  {trend_text(history.rate(_keys(group)))}"
+        for group in groups
+    ]
+
+
+def drawn(groups: Sequence[Json], history: LagHistory) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for group in groups:
+        trend = trend_text(history.rate(_keys(group)))
+        line = f"  {group['state']}, {_members(group)}, lag {_number(group['lag'])}, {trend}"
+        parts += [
+            Text.assemble((group["group"], "bold"), line),
+            _drawn_lags(group, history),
+            Text(),
+        ]
+    return Group(*parts, Text("Ctrl-C ends", style="dim"))
+
+
+def _drawn_lags(group: Json, history: LagHistory) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("TOPIC", overflow="fold")
+    for title in ("PARTITION", "COMMITTED", "LATEST", "LAG", "TREND"):
+        table.add_column(title, justify="right")
+    table.add_column("", min_width=_HISTORY, no_wrap=True)
+    table.add_column("MEMBER", overflow="fold")
+    for part, key in zip(group["partitions"], _keys(group), strict=True):
+        cells = [
+            part["topic"],
+            str(part["partition"]),
+            _number(part["committed_offset"]),
+            _number(part["latest_offset"]),
+            _number(part["lag"]),
+            trend_text(history.rate([key])),
+            history.line(key),
+            part["member_id"] or "-",
+        ]
+        # Text, since a name in brackets would be taken for markup.
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _keys(group: Json) -> list[Key]:
+    return [(group["group"], part["topic"], part["partition"]) for part in group["partitions"]]
+
+
+def _members(group: Json) -> str:
+    count = len(group["members"])
+    return f"{count} member{'' if count == 1 else 's'}"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

@@ -1,0 +1,1 @@
+"""`ottla topics`: a module a command, and what they share."""

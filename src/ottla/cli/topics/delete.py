@@ -1,0 +1,36 @@
+"""`ottla topics delete`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ottla.cli.client import (
+    REQUEST_TIMEOUT_S,
+    Cluster,
+    all_must_succeed,
+    client_options,
+    find_topic,
+)
+from ottla.cli.errors import Failure
+
+
+@click.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@client_options
+def delete(cluster: Cluster, names: tuple[str, ...], yes: bool) -> None:
+    """Delete topics with all their records. On a terminal it asks first."""
+    unique = list(dict.fromkeys(names))
+    admin = cluster.admin()
+    for name in unique:
+        find_topic(admin, name)
+    question = f"Delete {', '.join(unique)} with all records?"
+    if sys.stdin.isatty() and not yes and not click.confirm(question, err=True):
+        raise Failure("nothing was deleted")
+    all_must_succeed(
+        admin.delete_topics(unique, request_timeout=REQUEST_TIMEOUT_S), "could not delete"
+    )
+    for name in unique:
+        print(f"deleted {name}")

@@ -1,0 +1,1 @@
+"""`ottla transactions`: a module a command, and what they share."""
