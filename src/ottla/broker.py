@@ -202,6 +202,7 @@ class Broker:
             clock=self._clock,
             workers=self._workers,
             changes_applied=changes.applied,
+            topic_applied=changes.topic_applied,
         )
 
     async def stop(self) -> None:

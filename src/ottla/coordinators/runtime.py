@@ -44,6 +44,10 @@ class Runtime(Generic[S]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return abs_hash(key) % self.partition_count
 
+    def leads(self, number: int) -> bool:
+        """Whether this broker has the shard, be it that it is still loaded."""
+        return number in self._shards
+
     def become_leader(self, partition: Partition) -> None:
         """Begins to load the shard; until it is loaded its clients wait."""
         shard = Shard(partition, self._make_state, self._clock)

@@ -52,7 +52,9 @@ class Changes:
         self._groups = groups
         self._coordinators = coordinators
         """By the topic that each keeps its state in."""
-        self._queue: asyncio.Queue[Change] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[Change, asyncio.Event]] = asyncio.Queue()
+        self._unapplied: dict[str, asyncio.Event] = {}
+        """By topic, the last of its changes that are in the queue."""
         self._consumer: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -61,21 +63,34 @@ class Changes:
         for topic in self._image.topics.values():
             numbers = [partition.partition for partition in topic.partitions]
             await self._lead(topic, numbers, is_new=False)
-        self._image.on_change(self._queue.put_nowait)
+        self._image.on_change(self._enqueue)
         self._consumer = asyncio.get_running_loop().create_task(self._consume())
 
     async def applied(self) -> None:
         """Waits until every change of the picture so far is one of this broker's too."""
         await self._queue.join()
 
+    async def topic_applied(self, name: str) -> None:
+        """Waits until every change of this topic so far is one of this broker's too, or has
+        failed."""
+        if (applied := self._unapplied.get(name)) is not None:
+            await applied.wait()
+
     async def close(self) -> None:
         if self._consumer is not None:
             self._consumer.cancel()
             await asyncio.wait([self._consumer])
 
+    def _enqueue(self, change: Change) -> None:
+        applied = asyncio.Event()
+        name = _topic_of(change)
+        if name is not None:
+            self._unapplied[name] = applied
+        self._queue.put_nowait((change, applied))
+
     async def _consume(self) -> None:
         while True:
-            change = await self._queue.get()
+            change, applied = await self._queue.get()
             try:
                 await self._apply(change)
             except KafkaError as error:
@@ -83,6 +98,10 @@ class Changes:
             except Exception:  # A bug of ours must not keep all later changes from their turn.
                 log.exception("a change could not be applied: %s", change)
             finally:
+                applied.set()
+                name = _topic_of(change)
+                if name is not None and self._unapplied[name] is applied:
+                    del self._unapplied[name]
                 self._queue.task_done()
 
     async def _apply(self, change: Change) -> None:
@@ -149,3 +168,11 @@ class Changes:
             coordinator.partition_count = 0
         else:
             await self._groups.topics_deleted([topic.name])
+
+
+def _topic_of(change: Change) -> str | None:
+    """Whose logs it changes."""
+    match change:
+        case TopicCreated(topic) | TopicChanged(topic) | TopicDeleted(topic):
+            return topic.name
+    return None

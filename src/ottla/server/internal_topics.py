@@ -48,13 +48,27 @@ def _transaction_state(config: BrokerConfig, broker_count: int) -> NewTopic:
 
 
 async def ensure_internal_topic(services: Services, name: str) -> TopicImage:
+    """Returns it when this broker leads its part of it: the picture of the cluster has a topic
+    before its logs are there. Of many who ask at once the first makes it, and all wait."""
+    if name not in services.image.topics:
+        try:
+            await services.topics.create(new_internal_topic(services, name))
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+    await services.topic_applied(name)
     topic = services.image.topics.get(name)
-    if topic is not None:
-        return topic
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name} has just been deleted.")
+    return topic
+
+
+async def coordinator_topic(services: Services, name: str) -> TopicImage:
+    """For whoever wants a coordinator: without its topic there is none, and clients ask again
+    after COORDINATOR_NOT_AVAILABLE, whereas other codes may end them."""
     try:
-        await services.topics.create(new_internal_topic(services, name))
+        return await ensure_internal_topic(services, name)
     except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise
-    await services.changes_applied()
-    return services.image.topics[name]
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} could not be created: {error.message}"
+        ) from error

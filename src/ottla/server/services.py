@@ -40,6 +40,8 @@ class Services:
     workers: Workers
     changes_applied: Callable[[], Awaitable[None]]
     """Waits until every change of the image so far is also one of this broker's logs."""
+    topic_applied: Callable[[str], Awaitable[None]]
+    """The same for the changes of one topic: it need not wait for those of others."""
 
     @property
     def config(self) -> BrokerConfig:

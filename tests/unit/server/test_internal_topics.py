@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
+from typing import Any
+
+import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.java import abs_hash
+from ottla.testing.disk import Fault
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -15,6 +22,7 @@ from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import Member, commit, committed, find_coordinator
 
 TOPIC = 2
+GROUP, TRANSACTION = 0, 1
 
 
 async def metadata(broker: SimulatedBroker) -> MetadataResponseTopic:
@@ -59,6 +67,98 @@ def test_two_who_ask_at_once_get_one_topic() -> None:
         )
         codes = [answer.coordinators[0].error_code for answer in found]
         assert codes == [ErrorCode.NONE] * 5
+
+    with_broker(test)
+
+
+async def hold_up_changes(
+    broker: SimulatedBroker,
+) -> tuple[asyncio.Event, asyncio.Future[DeleteTopicsResponse]]:
+    """From now on the picture of the cluster has a new topic, and its logs are not made until the
+    event is set: there is another topic to delete before."""
+    replicas = broker.machine.broker.replicas
+    delete_logs = replicas.delete
+    go_on = asyncio.Event()
+
+    async def delete_later(*what: Any) -> None:
+        await go_on.wait()
+        await delete_logs(*what)
+
+    replicas.delete = delete_later  # type: ignore[method-assign, assignment]
+    await broker.create_topic("old")
+    request = DeleteTopicsRequest(topic_names=["old"], timeout_ms=1000)
+    call = (await broker.connect()).call(request, DeleteTopicsResponse, 5)
+    return go_on, asyncio.ensure_future(call)
+
+
+def key_of(shard: int) -> str:
+    return next(f"k{n}" for n in count() if abs_hash(f"k{n}") % 50 == shard)
+
+
+@pytest.mark.parametrize("shard", [0, 1, 25, 48, 49])
+def test_whoever_asks_while_it_is_being_made_waits_for_it(shard: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        go_on, deleted = await hold_up_changes(broker)
+        first = asyncio.ensure_future(Member.stable(broker, key_of(7), "t"))
+        await asyncio.sleep(1)
+        second = asyncio.ensure_future(Member.stable(broker, key_of(shard), "t"))
+        await asyncio.sleep(1)
+        assert not first.done()
+        assert not second.done()
+        go_on.set()
+        assert await (await first).heartbeat() is ErrorCode.NONE
+        assert await (await second).heartbeat() is ErrorCode.NONE
+        await deleted
+
+    with_broker(test)
+
+
+def test_a_transactional_id_waits_for_its_coordinator_too() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        async def init_producer_id(key: str) -> list[int]:
+            connection = await broker.connect()
+            find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[key])
+            found = await connection.call(find, FindCoordinatorResponse, 4)
+            begin = InitProducerIdRequest(transactional_id=key, transaction_timeout_ms=60_000)
+            begun = await connection.call(begin, InitProducerIdResponse, 4)
+            return [found.coordinators[0].error_code, begun.error_code]
+
+        go_on, deleted = await hold_up_changes(broker)
+        asked = []
+        for shard in (7, 49):
+            asked.append(asyncio.ensure_future(init_producer_id(key_of(shard))))
+            await asyncio.sleep(1)
+        go_on.set()
+        assert await asyncio.gather(*asked) == [[ErrorCode.NONE, ErrorCode.NONE]] * 2
+        await deleted
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_a_shard_that_cannot_be_made_is_said_to_be_not_available(key_type: int) -> None:
+    """Not on this broker, where it would be refused again and again."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        broker.machine.disk.fail(Fault("make_folders", "/one/__", count=1))
+        keys = [key_of(shard) for shard in range(50)]
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=keys)
+        response = await broker.call(request, FindCoordinatorResponse)
+        codes = [one.error_code for one in response.coordinators]
+        assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE, *[ErrorCode.NONE] * 49]
+
+    with_broker(test, log_dirs="/one,/two")
+
+
+def test_a_store_that_does_not_answer_is_said_to_whoever_asked() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        broker.ensemble.disconnect(broker.machine.store)
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        (found,) = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert "The coordination store did not answer" in (found.error_message or "")
+        broker.ensemble.reconnect(broker.machine.store)
+        await find_coordinator(broker, "g")
 
     with_broker(test)
 

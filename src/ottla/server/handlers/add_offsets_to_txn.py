@@ -9,7 +9,7 @@ from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.server.context import RequestContext
-from ottla.server.internal_topics import ensure_internal_topic
+from ottla.server.internal_topics import coordinator_topic
 from ottla.server.services import Services
 from ottla.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -21,7 +21,7 @@ async def handle(
     services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
     try:
-        await ensure_internal_topic(services, CONSUMER_OFFSETS)
+        await coordinator_topic(services, CONSUMER_OFFSETS)
         number = services.groups.partition_of(request.group_id)
         await services.transactions.add_partitions(
             request.transactional_id,

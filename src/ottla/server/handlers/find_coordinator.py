@@ -5,10 +5,13 @@ v1 brought key types, v3 flexible fields, v4 several keys at once (KIP-699).
 
 from __future__ import annotations
 
+from typing import Any
+
+from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.context import RequestContext
-from ottla.server.internal_topics import ensure_internal_topic
+from ottla.server.internal_topics import coordinator_topic
 from ottla.server.services import Services
 from ottla.server.turns import Turns
 from ottla.wire.messages.find_coordinator import (
@@ -46,14 +49,22 @@ async def handle(
 
 
 async def _find(services: Services, key: str, key_type: int, listener_name: str) -> Coordinator:
+    coordinator: Runtime[Any]
     if key_type == GROUP:
-        topic = await ensure_internal_topic(services, CONSUMER_OFFSETS)
-        leader = topic.partitions[services.groups.partition_of(key)].leader
+        topic = await coordinator_topic(services, CONSUMER_OFFSETS)
+        coordinator = services.groups
     elif key_type == TRANSACTION:
-        topic = await ensure_internal_topic(services, TRANSACTION_STATE)
-        leader = topic.partitions[services.transactions.partition_of(key)].leader
+        topic = await coordinator_topic(services, TRANSACTION_STATE)
+        coordinator = services.transactions
     else:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not supported")
+    number = coordinator.partition_of(key)
+    leader = topic.partitions[number].leader
+    if leader == services.broker_id and not coordinator.leads(number):
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"{topic.name}-{number} is offline: the broker's log says why",
+        )
     broker = next((b for b in services.image.brokers.values() if b.id == leader), None)
     endpoint = None if broker is None else broker.endpoints.get(listener_name)
     if endpoint is None:

@@ -127,11 +127,12 @@ async def _asked_topic(
         if is_internal(asked.name):
             return _topic(services, await ensure_internal_topic(services, asked.name))
         created = await services.topics.create(NewTopic(asked.name))
-        await services.changes_applied()
+        await services.topic_applied(asked.name)
         return _topic(services, created.topic)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.TOPIC_ALREADY_EXISTS and asked.name in image.topics:
+            await services.topic_applied(asked.name)
             return _topic(services, image.topics[asked.name])
         return MetadataResponseTopic(
             error_code=code, name=asked.name, is_internal=is_internal(asked.name)
