@@ -98,11 +98,15 @@ class Log:
         self._clock = folder.clock
         self._segments = Segments(folder, path, segments, active, rng)
         self._next_offset = log_end_offset
-        """The end with what is prepared but not committed."""
         self._flusher = Flusher(folder, path, recovery_point, self._submit)
         self._roll_limits = RollLimits(active, config)
         self._renaming_count = 0
         self.set_config(config)
+
+    @property
+    def next_offset(self) -> int:
+        """That the next batch gets: beyond the end while appends are prepared and not committed."""
+        return self._next_offset
 
     # Configuration
 

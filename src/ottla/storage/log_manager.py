@@ -449,6 +449,8 @@ class LogManager:
                     logger.error("%s", error)
                 except OSError as error:
                     log.folder.fail(error, f"looking for what {log.path} need not keep")
+                except Exception:  # A bug of ours must not keep all other logs for ever.
+                    logger.exception("the retention of %s could not be applied", log.path)
 
     def flush_old(self) -> None:
         now_ms = self._clock.now_ms()

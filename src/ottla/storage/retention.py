@@ -25,7 +25,9 @@ def apply_retention(log: Log, *, now_ms: int, high_watermark: int) -> int:
 
 
 def _end_offsets(log: Log) -> list[int]:
-    return [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
+    """Of each segment. That of the active one lies beyond what is committed while an append is
+    pending: its bytes are in that segment, and it cannot go."""
+    return [*(segment.base_offset for segment in log.segments[1:]), log.next_offset]
 
 
 def _count_below_start(log: Log, high_watermark: int) -> int:

@@ -343,6 +343,25 @@ def test_retention_goes_on_past_a_log_that_cannot_be_read() -> None:
     assert machine.log(TopicPartition("t", 1)).log_start_offset == 4
 
 
+def test_retention_goes_on_past_a_log_that_a_bug_has_hurt(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(TopicConfig(retention_ms=1000, segment_bytes=150))
+    hurt, well = (machine.log(TopicPartition("t", number)) for number in range(2))
+    for log in (hurt, well):
+        for _ in range(4):
+            machine.append(log)
+    machine.wait(10)
+
+    def broken(count: int) -> None:
+        raise AssertionError(f"no {count} segments here")
+
+    monkeypatch.setattr(hurt, "delete_segments", broken)
+    machine.manager.apply_retention()
+    assert well.log_start_offset == 4
+    assert "the retention of /data/t-0 could not be applied" in caplog.text
+
+
 def test_periodic_work() -> None:
     machine = Machine(
         TopicConfig(retention_ms=60_000, segment_bytes=150, flush_ms=5000),

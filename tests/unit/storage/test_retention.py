@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ottla.kernel.config.topic import TopicConfig
+from ottla.records.batch import parse_header
 from ottla.storage.log import Log
+from ottla.storage.pending_write import PendingWrite
 from ottla.storage.retention import apply_retention
 from tests.unit.storage.support import Machine, offsets_in
 
@@ -114,3 +116,14 @@ def test_snapshots_go_with_their_segments() -> None:
         "00000000000000000004.snapshot",
         "00000000000000000006.snapshot",
     ]
+
+
+def test_a_segment_that_is_still_being_written_to_stays() -> None:
+    machine, log = _log(retention_ms=2 * HOUR_MS)
+    batch = machine.batch()
+    pending = log.prepare(parse_header(batch), memoryview(batch), 0, machine.clock.now_ms())
+    assert isinstance(pending, PendingWrite)
+    assert _apply(machine, log, hours=100) == [6, 7]
+    pending.write()
+    log.commit(pending)
+    assert offsets_in(log) == [6, 7, 8]
