@@ -45,10 +45,15 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
-    return {
+    """Raises `CorruptFile`."""
+    offsets = {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, partition, offset in parse_checkpoint(content, column_count=3)
     }
+    for topic_partition, offset in offsets.items():
+        if min(topic_partition.partition, offset) < 0:
+            raise CorruptFile(f"a checkpoint of offset {offset} for {topic_partition}")
+    return offsets
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.storage.checkpoint import format_checkpoint, parse_checkpoint
+from ottla.storage.errors import CorruptFile
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
@@ -31,7 +32,15 @@ class LeaderEpochs:
 
     @classmethod
     def parse(cls, content: bytes) -> LeaderEpochs:
-        return cls(EpochEntry(int(epoch), int(start)) for epoch, start in _rows(content))
+        """Raises `CorruptFile`."""
+        entries = [
+            EpochEntry(int(epoch), int(start))
+            for epoch, start in parse_checkpoint(content, column_count=2)
+        ]
+        for entry in entries:
+            if min(entry) < 0:
+                raise CorruptFile(f"leader epoch {entry.epoch} from offset {entry.start_offset} on")
+        return cls(entries)
 
     def content(self) -> bytes:
         return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries)
@@ -94,7 +103,3 @@ class LeaderEpochs:
     def clear(self) -> None:
         self.entries.clear()
         self.latest_epoch = UNDEFINED_EPOCH
-
-
-def _rows(content: bytes) -> list[list[str]]:
-    return parse_checkpoint(content, column_count=2)

@@ -36,6 +36,8 @@ def test_an_empty_file_has_no_entries() -> None:
         b"0\n1\na 0 1 2\n",
         b"\xff\xfe\n0\n",
         b"0\nmany\n",
+        b"0\n1\na -1 12\n",
+        b"0\n1\na 0 -12\n",
     ],
 )
 def test_damage_is_told(content: bytes) -> None:

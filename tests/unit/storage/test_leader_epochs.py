@@ -15,8 +15,12 @@ def test_the_file_is_kafkas() -> None:
     assert epochs.content() == b"0\n2\n0 0\n3 120\n"
     assert LeaderEpochs.parse(epochs.content()).entries == epochs.entries
     assert LeaderEpochs.parse(b"").entries == []
+
+
+@pytest.mark.parametrize("row", [b"x y", b"-1 0", b"0 -1", b"1"])
+def test_damage_of_the_file_is_told(row: bytes) -> None:
     with pytest.raises(CorruptFile):
-        LeaderEpochs.parse(b"0\n1\nx y\n")
+        LeaderEpochs.parse(b"0\n1\n" + row + b"\n")
 
 
 def test_assign_reports_whether_anything_changed() -> None:

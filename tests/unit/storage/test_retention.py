@@ -119,11 +119,14 @@ def test_snapshots_go_with_their_segments() -> None:
 
 
 def test_a_segment_that_is_still_being_written_to_stays() -> None:
-    machine, log = _log(retention_ms=2 * HOUR_MS)
+    machine = Machine(TopicConfig(retention_ms=2 * HOUR_MS))
+    log = machine.log()
+    machine.append(log)
     batch = machine.batch()
     pending = log.prepare(parse_header(batch), memoryview(batch), 0, machine.clock.now_ms())
     assert isinstance(pending, PendingWrite)
-    assert _apply(machine, log, hours=100) == [6, 7]
+    assert _apply(machine, log, hours=100, high_watermark=1) == [0]
     pending.write()
     log.commit(pending)
-    assert offsets_in(log) == [6, 7, 8]
+    assert offsets_in(log) == [0, 1]
+    assert _apply(machine, log, hours=100, high_watermark=2) == []
