@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from ottla.kernel.clock import Clock
@@ -15,6 +16,8 @@ from ottla.replication.partition import Partition
 from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
 
 
 class ReplicaManager:
@@ -73,12 +76,15 @@ class ReplicaManager:
         is_new: bool,
     ) -> Partition:
         """Opens the partition's log, or makes it, and serves it from now on. Raises
-        `StorageFailure`; then the partition is offline until the broker starts anew."""
+        `StorageFailure`; then the partition is offline until the broker starts anew. A log of
+        another topic of that name must be out of the way (`set_others_aside`)."""
         self._topic_names[topic_id] = topic_partition.topic
         self._offline.add(topic_partition)
-        log = self._logs.get(topic_partition) or self._logs.create_log(
-            topic_partition, topic_id, config, is_new=is_new
-        )
+        log = self._logs.get(topic_partition)
+        if log is None:
+            log = self._logs.create_log(topic_partition, topic_id, config, is_new=is_new)
+        else:
+            self._logs.assign_topic_id(log, topic_id)
         log.set_config(config)
         partition = Partition(
             topic_partition,
@@ -94,6 +100,14 @@ class ReplicaManager:
         self._partitions[topic_partition] = partition
         self._offline.discard(topic_partition)
         return partition
+
+    async def set_others_aside(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+        """A log that was found under this name and is another topic's: its records are kept, and
+        never served as those of this one."""
+        log = self._logs.get(topic_partition)
+        if log is not None and log.topic_id not in (None, topic_id):
+            logger.warning("%s belongs to an earlier topic: setting it aside", log.path)
+            await self._logs.set_aside(topic_partition)
 
     def set_broker_config(self, config: BrokerConfig) -> None:
         """What holds for the producers of all logs."""

@@ -134,9 +134,11 @@ class Changes:
                 continue
             # A log costs half a millisecond, and a request may ask for ten thousand.
             await asyncio.sleep(0)
+            topic_partition = TopicPartition(topic.name, number)
             try:
+                await self._replicas.set_others_aside(topic_partition, topic.id)
                 led = self._replicas.become_leader(
-                    TopicPartition(topic.name, number),
+                    topic_partition,
                     topic.id,
                     config,
                     leader_epoch=partition.leader_epoch,

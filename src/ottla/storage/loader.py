@@ -309,4 +309,9 @@ class LogLoader:
     def _read_topic_id(self, names: set[str]) -> TopicId | None:
         if PARTITION_METADATA not in names:
             return None
-        return parse_partition_metadata(self._disk.read_file(f"{self._path}/{PARTITION_METADATA}"))
+        content = self._disk.read_file(f"{self._path}/{PARTITION_METADATA}")
+        if not self._is_clean and not content.strip(b"\0"):
+            # The power went before its first write was synced; the log was made just then.
+            logger.warning("%s/%s was never written", self._path, PARTITION_METADATA)
+            return None
+        return parse_partition_metadata(content)

@@ -277,6 +277,8 @@ class LogManager:
         path = f"{folder.path}/{topic_partition}"
         try:
             self._disk.make_folders(path)
+            if topic_id is not None:
+                self._write_topic_id(path, topic_id)
             log = LogLoader(
                 folder,
                 path,
@@ -291,12 +293,29 @@ class LogManager:
             raise folder.fail(error, f"creating {path}") from error
         self._adopt(log)
         if topic_id is not None:
-            self.assign_topic_id(log, topic_id)
+            log.topic_id = topic_id
+            self._sync_topic_id(log)
         folder.submit(self._disk.sync_folder, folder.path)
         return log
 
+    def _write_topic_id(self, path: str, topic_id: TopicId) -> None:
+        """Before the log is there to be written to: a log without an id is taken for one of any
+        topic of its name, and after a kill that may be another. It is synced off the loop, before
+        any of its records is (`_sync_topic_id`)."""
+        file = self._disk.open(f"{path}/{PARTITION_METADATA}", create=True)
+        file.write_at(0, (format_partition_metadata(topic_id),))
+        file.close()
+
+    def _sync_topic_id(self, log: Log) -> None:
+        assert log.topic_id is not None, "there is one to write"
+        log.folder.submit(
+            self._disk.replace_file,
+            f"{log.path}/{PARTITION_METADATA}",
+            format_partition_metadata(log.topic_id),
+        )
+
     def assign_topic_id(self, log: Log, topic_id: TopicId) -> None:
-        """For a new log, and for one from before topics had ids."""
+        """For a log that was found, with an id or, from before topics had ids, without."""
         if log.topic_id == topic_id:
             return
         if log.topic_id is not None:
@@ -306,11 +325,7 @@ class LogManager:
                 f"{topic_id_text(log.topic_id)}",
             )
         log.topic_id = topic_id
-        log.folder.submit(
-            self._disk.replace_file,
-            f"{log.path}/{PARTITION_METADATA}",
-            format_partition_metadata(topic_id),
-        )
+        self._sync_topic_id(log)
 
     async def delete(self, *topic_partitions: TopicPartition) -> None:
         """Takes the logs away at once; their files follow after `file.delete.delay.ms`, so that

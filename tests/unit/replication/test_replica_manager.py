@@ -9,6 +9,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.testing.disk import Fault
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
@@ -47,6 +48,34 @@ def test_partitions_are_found_by_name_and_by_id() -> None:
         assert replicas.partition_by_id(TOPIC_ID, 1) is partition
         assert replicas.topic_name(TOPIC_ID) == "t"
         assert replicas.topic_partitions() == {T1}
+
+    with_broker(test)
+
+
+def test_a_log_without_a_topic_id_gets_that_of_its_topic() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        logs = broker.machine.broker.logs
+        found = logs.create_log(T0, None, TopicConfig())
+        assert lead(broker.machine.broker.replicas, T0).log is found
+        await found.folder.drain()
+        written = broker.machine.disk.read_file("/data/t-0/partition.metadata")
+        assert parse_partition_metadata(written) == TOPIC_ID
+
+    with_broker(test)
+
+
+def test_a_log_of_another_topic_is_set_aside_and_never_served() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        logs, replicas = broker.machine.broker.logs, broker.machine.broker.replicas
+        logs.create_log(T0, TopicId(b"o" * 16), TopicConfig())
+        with pytest.raises(KafkaError) as caught:
+            lead(replicas, T0)
+        assert caught.value.code is ErrorCode.INCONSISTENT_TOPIC_ID
+        await replicas.set_others_aside(T0, TOPIC_ID)
+        append(lead(replicas, T0), b"v")
+        assert replicas.partition("t", 0).high_watermark == 1
+        names = broker.machine.disk.list_folder("/data")
+        assert [name for name in names if name.endswith("-stray")]
 
     with_broker(test)
 

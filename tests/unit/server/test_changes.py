@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.controller.topics import NewTopic
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.log import Log
 from ottla.testing.disk import Fault
@@ -66,6 +67,25 @@ def test_a_topic_that_is_made_again_at_once_is_empty() -> None:
             await delete(broker, "t")
         missing = await broker.produce("t", b"v")
         assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test)
+
+
+def test_a_topic_that_is_made_again_when_the_broker_dies_is_empty() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        # As a kill left it that came before the id was written, while that was only queued.
+        broker.machine.disk.remove("/data/t-0/partition.metadata")
+        await broker.restart(broker.machine.kill)
+        assert (await broker.produce("t", b"old")).base_offset == 0
+        controller, changes = broker.machine.broker._controller, broker.machine.broker._changes
+        assert controller is not None
+        assert changes is not None
+        await changes.close()  # It dies before it has followed.
+        await controller.topics.delete("t")
+        await controller.topics.create(NewTopic("t", partition_count=1))
+        await broker.restart(broker.machine.kill)
+        assert (await broker.produce("t", b"new")).base_offset == 0
 
     with_broker(test)
 

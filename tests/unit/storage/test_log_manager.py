@@ -318,6 +318,25 @@ def test_a_topic_id_is_written_once_and_never_changed() -> None:
     assert machine.log().topic_id == topic_id
 
 
+def test_a_new_log_has_its_topic_id_before_anything_is_queued() -> None:
+    machine = Machine()
+    topic_id = new_topic_id(machine.rng)
+    machine.manager.create_log(PARTITION, topic_id, machine.config)
+    machine.restart(clean=False)
+    assert machine.log().topic_id == topic_id
+
+
+@pytest.mark.parametrize("content", [b"", bytes(20)])
+def test_a_topic_id_that_the_power_took_is_missing_not_damaged(content: bytes) -> None:
+    machine = Machine()
+    machine.append(machine.log())
+    machine.wait()
+    machine.disk.replace_file("/data/t-0/partition.metadata", content)
+    machine.restart(clean=False)
+    assert machine.log().topic_id is None
+    assert machine.log().log_end_offset == 1
+
+
 def test_damaged_checkpoints_are_done_without() -> None:
     machine = Machine()
     machine.append(machine.log(), count=3)
