@@ -312,7 +312,7 @@ class Broker:
         # epochs, and partitions would refuse the markers of a transaction coordinator as old ones.
         epochs: dict[str, dict[int, int]] = {}
         for (topic, number), found in self.logs.logs.items():
-            epochs.setdefault(topic, {})[number] = found.latest_epoch + 1
+            epochs.setdefault(topic, {})[number] = found.leader_epochs.latest_epoch + 1
             counts[topic] = max(counts.get(topic, 0), number + 1)
             ids[topic] = ids.get(topic) or found.topic_id
         for topic, count in counts.items():

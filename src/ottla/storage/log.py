@@ -97,16 +97,12 @@ class Log:
         self.is_deleted = False
         self._clock = folder.clock
         self._segments = Segments(folder, path, segments, active, rng)
-        self._next_offset = log_end_offset
+        self.next_offset = log_end_offset
+        """That the next batch gets: beyond the end while appends are prepared and not committed."""
         self._flusher = Flusher(folder, path, recovery_point, self._submit)
         self._roll_limits = RollLimits(active, config)
         self._renaming_count = 0
         self.set_config(config)
-
-    @property
-    def next_offset(self) -> int:
-        """That the next batch gets: beyond the end while appends are prepared and not committed."""
-        return self._next_offset
 
     # Configuration
 
@@ -136,36 +132,21 @@ class Log:
         Gives it its offsets, in place. Raises `KafkaError` for a producer out of order, and
         `StorageFailure`; then nothing was appended. Whoever acknowledges it sees to `is_flush_due`
         first. A marker has passed `producer_state.check_marker` just before."""
-        folder = self.folder
-        if folder.failure is not None:
-            folder.check_online()
-        base_offset = self._next_offset
-        has_producer = header.producer_id >= 0
-        if has_producer and not header.attributes & CONTROL_FLAG:
-            duplicate = self.producer_state.check(header, base_offset, guard)
-            if duplicate is not None:
-                return repeated(duplicate)
-        last_offset = base_offset + header.last_offset_delta
-        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
-        active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
-        _patch_batch(buffer, 0, base_offset, header.batch_length, leader_epoch)
+        appended = self._admit(header, buffer, leader_epoch, now_ms, guard)
+        if appended.is_duplicate:
+            return appended
+        active = self._segments.active
         monotonic_s = self._clock.monotonic_s
         started_s = monotonic_s()
         try:
             active.file.write_at(active.size_bytes, (buffer,))
         except OSError as error:
             cut_back(active.file, active.size_bytes)
-            raise folder.fail(error, f"appending to {self.path}") from error
-        folder.wrote(monotonic_s() - started_s)
-        self._note(header, base_offset, last_offset, size_bytes)
-        if has_producer:
-            if header.attributes & CONTROL_FLAG:
-                self._note_marker(header, buffer, base_offset)
-            else:
-                self.producer_state.update(header, base_offset)
-        self.log_end_offset = last_offset + 1
-        time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
-        return _new_tuple(Appended, (base_offset, last_offset, time_ms, False))
+            raise self.folder.fail(error, f"appending to {self.path}") from error
+        self.folder.wrote(monotonic_s() - started_s)
+        self._take_in(header, buffer, appended)
+        self.log_end_offset = appended.last_offset + 1
+        return appended
 
     def prepare(
         self,
@@ -179,26 +160,12 @@ class Log:
         `folder.submit_write(pending.write)`, then `commit`. The buffer must stay as it is. Several
         may be pending. A duplicate, which may be of one that is still pending, is answered when
         all that is pending now has been written."""
-        self.folder.check_online()
-        base_offset = self._next_offset
-        has_producer = header.producer_id >= 0
-        if has_producer and not header.attributes & CONTROL_FLAG:
-            duplicate = self.producer_state.check(header, base_offset, guard)
-            if duplicate is not None:
-                return repeated(duplicate)
-        last_offset = base_offset + header.last_offset_delta
-        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
-        active = self._place(header, base_offset, last_offset, size_bytes, leader_epoch, now_ms)
-        _patch_batch(buffer, 0, base_offset, header.batch_length, leader_epoch)
-        time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
-        appended = Appended(base_offset, last_offset, time_ms, False)
+        appended = self._admit(header, buffer, leader_epoch, now_ms, guard)
+        if appended.is_duplicate:
+            return appended
+        active = self._segments.active
         pending = PendingWrite(self._clock, active.file, active.size_bytes, buffer, appended)
-        self._note(header, base_offset, last_offset, size_bytes)
-        if has_producer:
-            if header.attributes & CONTROL_FLAG:
-                self._note_marker(header, buffer, base_offset)
-            else:
-                self.producer_state.update(header, base_offset)
+        self._take_in(header, buffer, appended)
         return pending
 
     def commit(self, pending: PendingWrite) -> Appended:
@@ -208,13 +175,45 @@ class Log:
         self.log_end_offset = appended.last_offset + 1
         return appended
 
+    def _admit(
+        self,
+        header: BatchHeader,
+        buffer: memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None,
+    ) -> Appended:
+        """Gives a batch of a leader its place at the end of the active segment, or finds it to be
+        one that is there already. Until `_take_in` the log does not know of it."""
+        if self.folder.failure is not None:
+            self.folder.check_online()
+        base_offset = self.next_offset
+        if header.producer_id >= 0 and not header.attributes & CONTROL_FLAG:
+            duplicate = self.producer_state.check(header, base_offset, guard)
+            if duplicate is not None:
+                return repeated(duplicate)
+        last_offset = base_offset + header.last_offset_delta
+        self._make_room(header, base_offset, last_offset, leader_epoch, now_ms)
+        _patch_batch(buffer, 0, base_offset, header.batch_length, leader_epoch)
+        time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
+        return _new_tuple(Appended, (base_offset, last_offset, time_ms, False))
+
+    def _take_in(self, header: BatchHeader, buffer: memoryview, appended: Appended) -> None:
+        base_offset, last_offset, _, _ = appended
+        self._note(header, base_offset, last_offset, header.batch_length + LOG_OVERHEAD_BYTES)
+        if header.producer_id >= 0:
+            if header.attributes & CONTROL_FLAG:
+                self._note_marker(header, buffer, base_offset)
+            else:
+                self.producer_state.update(header, base_offset)
+
     def append_as_follower(self, buffer: memoryview) -> None:
         """Appends batches as the leader has them, offsets and all. A last batch that is cut off,
         as Fetch responses have them, is left out."""
         self.folder.check_online()
         run_start = run_end = 0
         run: list[BatchHeader] = []
-        for position, header in iter_followed(buffer, self._next_offset, self.topic_partition):
+        for position, header in iter_followed(buffer, self.next_offset, self.topic_partition):
             if run and self._must_roll(header, run_end - run_start + header.size_bytes):
                 self._append_run(buffer[run_start:run_end], run)
                 run_start, run = position, []
@@ -249,21 +248,21 @@ class Log:
             if ended is not None:
                 self._note_ended(ended)
             buffer = buffer[header.size_bytes :]
-        self.log_end_offset = self._next_offset
+        self.log_end_offset = self.next_offset
         if self.is_flush_due:
             self.flush_soon()
 
-    def _place(
+    def _make_room(
         self,
         header: BatchHeader,
         base_offset: int,
         last_offset: int,
-        size_bytes: int,
         leader_epoch: int,
         now_ms: int,
-    ) -> ActiveSegment:
-        """Makes room: the right epoch in the cache, the right segment at the end."""
+    ) -> None:
+        """The right epoch in the cache, the right segment at the end."""
         active = self._segments.active
+        size_bytes = header.batch_length + LOG_OVERHEAD_BYTES
         if self._roll_limits.are_passed(
             active.size_bytes + size_bytes, header.max_timestamp, last_offset, now_ms
         ):
@@ -274,10 +273,9 @@ class Log:
                     f"{self._config.segment_bytes}, of {self.topic_partition}",
                 )
             if active.size_bytes:
-                active = self.roll()
+                self.roll()
         if leader_epoch != self.leader_epochs.latest_epoch:
             self.assign_leader_epoch(leader_epoch, base_offset)
-        return active
 
     def _must_roll(self, header: BatchHeader, size_bytes: int) -> bool:
         return self._roll_limits.are_passed(
@@ -296,7 +294,7 @@ class Log:
         is_indexed = active.note_append(
             base_offset, last_offset, header.max_timestamp, size_bytes, self._index_interval_bytes
         )
-        self._next_offset = last_offset + 1
+        self.next_offset = last_offset + 1
         if was_empty or is_indexed:
             self._set_roll_limits()
         if is_indexed and active.is_index_due and not self.folder.is_slow:
@@ -321,7 +319,7 @@ class Log:
     def roll(self) -> ActiveSegment:
         """Closes the active segment and begins a new one at the log's end. The old one is synced
         off the loop; then the recovery point advances."""
-        base_offset = self._next_offset
+        base_offset = self.next_offset
         old = self._guard("rolling", lambda: self._segments.roll(base_offset, self._config))
         self._set_roll_limits()
         self._take_snapshot(base_offset)
@@ -349,7 +347,7 @@ class Log:
             return None
         try:
             return self._segments.read(
-                offset, max_bytes, max_offset, self._next_offset, at_least_one
+                offset, max_bytes, max_offset, self.next_offset, at_least_one
             )
         except OSError as error:
             raise self.read_failed(error) from error
@@ -370,7 +368,7 @@ class Log:
         """Those that overlap what was read from the offset, up to `max_offset` (exclusive)."""
         try:
             return self._segments.aborted_transactions(
-                offset, records, max_offset, self._next_offset
+                offset, records, max_offset, self.next_offset
             )
         except OSError as error:
             raise self.read_failed(error) from error
@@ -390,7 +388,7 @@ class Log:
     def view_active(self, timestamp: int | None) -> ActiveView:
         """For `timestamp_search`: the active segment as it is now."""
         segments = self._segments
-        end = segments.committed_bytes(self.log_end_offset, self._next_offset)
+        end = segments.committed_bytes(self.log_end_offset, self.next_offset)
         return view_active(segments.active, end, timestamp)
 
     def check_not_deleted(self) -> None:
@@ -400,10 +398,6 @@ class Log:
             )
 
     # Leader epochs
-
-    @property
-    def latest_epoch(self) -> int:
-        return self.leader_epochs.latest_epoch
 
     def assign_leader_epoch(self, epoch: int, start_offset: int) -> None:
         """From here on `epoch` writes. The file follows off the loop, before the recovery point
@@ -436,12 +430,12 @@ class Log:
 
     def flush_soon(self) -> None:
         """Begins a flush unless one is under way that has not begun to sync."""
-        self._flusher.flush_soon(self._segments.active, self._next_offset)
+        self._flusher.flush_soon(self._segments.active, self.next_offset)
 
     def flush(self) -> asyncio.Future[None]:
         """Makes everything appended so far durable, off the loop; then the recovery point
         advances. With the future done, an fsync has covered it."""
-        return self._flusher.flush(self._segments.active, self._next_offset)
+        return self._flusher.flush(self._segments.active, self.next_offset)
 
     def _take_snapshot(self, offset: int) -> None:
         """Of the producer state, which is that at the log's end."""
@@ -525,11 +519,11 @@ class Log:
 
     def _check_truncatable(self) -> None:
         self.folder.check_online()
-        assert self._next_offset == self.log_end_offset, "an append is pending"
+        assert self.next_offset == self.log_end_offset, "an append is pending"
         assert self._renaming_count == 0, "drain the folder before truncating"
 
     def _set_end(self, offset: int) -> None:
-        self.log_end_offset = self._next_offset = offset
+        self.log_end_offset = self.next_offset = offset
         self._flusher.truncated(offset)
         self._set_roll_limits()
 

@@ -39,7 +39,7 @@ def test_everything_is_there_again(clean: bool) -> None:
     log = machine.log()
     assert offsets_in(log) == list(range(24))
     assert len(log.segments) == 4
-    assert log.latest_epoch == 0
+    assert log.leader_epochs.latest_epoch == 0
     assert machine.append(log, count=3, producer_id=4, epoch=1, sequence=21).is_duplicate
     assert machine.append(log, count=1, producer_id=4, epoch=1, sequence=24).first_offset == 24
 

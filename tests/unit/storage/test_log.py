@@ -280,11 +280,11 @@ def test_truncation_forgets_records_epochs_and_producers(rolled: tuple[Machine, 
     machine.run(log.folder.drain())
     assert log.truncate_to(22)
     assert log.producer_state.producers[8].next_sequence == 2
-    assert log.latest_epoch == 4
+    assert log.leader_epochs.latest_epoch == 4
     assert log.truncate_to(6)
     assert log.log_end_offset == 6
     assert 8 not in log.producer_state.producers
-    assert log.latest_epoch == 0
+    assert log.leader_epochs.latest_epoch == 0
     assert offsets_in(log) == list(range(6))
     assert not log.truncate_to(6)
     assert machine.append(log, count=1).first_offset == 6
