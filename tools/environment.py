@@ -4,21 +4,35 @@ only, since there is nothing else yet."""
 from __future__ import annotations
 
 import fcntl
+import os
+import re
+import select
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv"
 _PYTHON = _VENV / "bin" / "python"
 
-# What each profile includes: each lock is made on top of the one before.
-_PROFILES = {
-    "run": ["run"],
-    "pipeline": ["run", "pipeline"],
-    "dev": ["run", "pipeline", "dev"],
+
+class Profile(NamedTuple):
+    includes: list[str]
+    """Each lock is made on top of the one before."""
+    what: str
+    download_mb: int
+    """Of wheels for Linux on x86-64; those of other platforms are about as large."""
+    disk_mb: int
+
+
+PROFILES = {
+    "run": Profile(["run"], "Ottla's dependencies", 15, 45),
+    "pipeline": Profile(["run", "pipeline"], "Spark, a Java for it and Arrow", 650, 1100),
+    "dev": Profile(["run", "pipeline", "dev"], "Spark and the tools of the tests", 750, 1500),
 }
 
 
@@ -42,30 +56,117 @@ def _set_up(profile: str) -> None:
     version = ".".join(map(str, sys.version_info[:3]))
     _say(f"setting up .venv with {'uv' if uv else 'venv and pip'}, Python {version}")
     # Without any stamp it was begun and never finished, or is not ours.
-    if not _is_runnable() or not any(_stamp(name).exists() for name in _PROFILES):
+    if not _is_runnable() or not any(_stamp(name).exists() for name in PROFILES):
         shutil.rmtree(_VENV, ignore_errors=True)
         if uv:
             _run(uv, "venv", "--quiet", "--python", sys.executable, str(_VENV))
         else:
             _run(sys.executable, "-m", "venv", str(_VENV))
-    for name in _PROFILES:
+    for name in PROFILES:
         _stamp(name).unlink(missing_ok=True)
-    install = install_command(str(_PYTHON))
-    lock = _lock_file(profile)
-    _say(f"installing {lock.relative_to(_ROOT)}")
-    _run(*install, "--require-hashes", "--requirement", str(lock))
+    _install_locked(profile)
     _say("installing ottla itself, as a link to its source")
-    _run(*install, "--no-deps", "--editable", str(_ROOT))
-    for name in _PROFILES[profile]:
+    _run(*install_command(str(_PYTHON)), "--no-deps", "--editable", str(_ROOT))
+    for name in PROFILES[profile].includes:
         _stamp(name).write_bytes(_expected_stamp(name))
     _say(f"ready after {time.monotonic() - start_s:.0f} s")
 
 
-def install_command(python: str) -> list[str]:
+def _install_locked(profile: str) -> None:
+    lock = _lock_file(profile)
+    _, what, download_mb, disk_mb = PROFILES[profile]
+    _say(
+        f"installing {what} ({lock.relative_to(_ROOT)}): "
+        f"up to {download_mb} MB to download, {disk_mb} MB on disk"
+    )
+    command = [*install_command(str(_PYTHON), quiet=False), "--require-hashes"]
+    command += ["--requirement", str(lock)]
+    progress = _Progress()
+    output = b""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=_ROOT,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            while True:
+                if not select.select([process.stdout], [], [], 0.5)[0]:
+                    progress.draw()
+                elif chunk := os.read(process.stdout.fileno(), 1 << 16):
+                    output += chunk
+                    progress.read(chunk)
+                else:
+                    break
+        finally:
+            progress.clear()
+    if process.returncode != 0:
+        sys.stderr.write(output.decode(errors="replace"))
+        _fail(command, process.returncode)
+
+
+class _Progress:
+    """What the installer is at. On a terminal one line with a clock; else a line for each large
+    package. Lives as long as one installer."""
+
+    # uv: "Downloading pyarrow (52.5MiB)", "Building pyspark==4.3.0", "Prepared 14 packages in 23s"
+    # pip: "Downloading pyspark-4.3.0.tar.gz (455.9 MB)", "Building wheel for pyspark (...)"
+    # What is measured in kB is not worth a line.
+    _STEPS = (
+        (
+            r"Downloading ([A-Za-z][\w-]*?)(?:-\d\S*)? \(([\d.]+) ?([MG]i?B)\)",
+            "downloading {} ({} {})",
+        ),
+        (r"Building (?:wheel for )?(?!wheels )([A-Za-z][\w-]*)", "building {}"),
+        (r"Installing collected packages|Prepared \d+ package", "installing into .venv"),
+    )
+
+    def __init__(self) -> None:
+        self._start_s = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
+        self._rest = ""
+        self._step = ""
+
+    def read(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk.decode(errors="replace")).split("\n")
+        for line in lines:
+            step = self._step_of(line)
+            if step is not None and step != self._step:
+                self._step = step
+                if not self._is_terminal:
+                    _say(step)
+        self.draw()
+
+    def draw(self) -> None:
+        if not self._is_terminal:
+            return
+        minutes, seconds = divmod(int(time.monotonic() - self._start_s), 60)
+        columns = shutil.get_terminal_size().columns
+        text = f"ottla: {minutes}:{seconds:02} {self._step or 'looking up packages'}"
+        sys.stderr.write(f"\r\x1b[K{text[: columns - 1]}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._is_terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _step_of(self, line: str) -> str | None:
+        for pattern, text in self._STEPS:
+            if found := re.search(pattern, line):
+                return text.format(*found.groups())
+        return None
+
+
+def install_command(python: str, *, quiet: bool = True) -> list[str]:
     """Of packages, whose names and options follow. An environment that uv has made has no pip."""
     if uv := shutil.which("uv"):
-        return [uv, "pip", "install", "--quiet", "--python", python]
-    return [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        command = [uv, "pip", "install", "--python", python]
+    else:
+        command = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    return [*command, "--quiet"] if quiet else command
 
 
 def _is_current(profile: str) -> bool:
@@ -96,8 +197,12 @@ def _lock_file(profile: str) -> Path:
 def _run(*command: str) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=_ROOT)
     if done.returncode != 0:
-        _say(f"set-up failed: {' '.join(command)} ended with {done.returncode}")
-        sys.exit(1)
+        _fail(command, done.returncode)
+
+
+def _fail(command: Sequence[str], exit_code: int) -> NoReturn:
+    _say(f"set-up failed: {' '.join(command)} ended with {exit_code}")
+    sys.exit(1)
 
 
 def _say(text: str) -> None:

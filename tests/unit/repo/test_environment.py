@@ -4,19 +4,24 @@ was called, so that nothing is downloaded."""
 from __future__ import annotations
 
 import os
+import pty
+import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from ottla import __version__
+from tools.environment import PROFILES
 
 ROOT = Path(__file__).resolve().parents[3]
 
 UV = """#!/bin/sh
 echo "$1 $2" >>"$ROOT/calls"
+case "$*" in *--requirement*) if [ -e "$ROOT/output" ]; then cat "$ROOT/output"; fi ;; esac
 if [ -e "$ROOT/fail-at-$1" ]; then exit 3; fi
 if [ "$1" = venv ]; then
     for folder; do :; done
@@ -90,13 +95,136 @@ def test_the_second_run_does_nothing_but_run(clone: Clone) -> None:
     assert clone.calls() == []
 
 
-@pytest.mark.parametrize("command", ["bench", "demo", "pipeline"])
-def test_what_needs_spark_has_it_installed(clone: Clone, command: str) -> None:
+@pytest.mark.parametrize("command", ["bench", "demo", "pipeline run", "pipeline status"])
+def test_what_runs_spark_has_it_installed_and_is_told_how_large_it_is(
+    clone: Clone, command: str
+) -> None:
     clone.run("topics", "list")
     clone.calls()
-    assert "installing requirements/pipeline.txt" in clone.run(command, "--help").stderr
+    said = clone.run(*command.split()).stderr
+    assert "requirements/pipeline.txt): up to 650 MB to download, 1100 MB on disk" in said
     assert clone.calls() == WHOLE_SET_UP[1:]
-    assert (clone.run(command).stderr, clone.run("topics").stderr) == ("", "")
+    assert (clone.run(*command.split()).stderr, clone.run("topics").stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo --help",
+        "demo -h",
+        "demo --small",
+        "bench --help",
+        "pipeline",
+        "pipeline --help",
+        "pipeline list",
+        "pipeline run --help",
+    ],
+)
+def test_help_and_what_needs_no_spark_install_none(clone: Clone, command: str) -> None:
+    clone.run("topics", "list")
+    clone.calls()
+    assert clone.run(*command.split()).stderr == ""
+    assert clone.calls() == []
+
+
+OF_UV = """
+Resolved 24 packages in 4.03s
+Downloading pyarrow (52.5MiB)
+ Downloaded pyarrow
+   Building pyspark==4.3.0
+      Built pyspark==4.3.0
+Prepared 14 packages in 22.99s
+Installed 14 packages in 52ms
+ + pyspark==4.3.0
+"""
+OF_PIP = """
+Collecting click==8.5.1
+  Downloading click-8.5.1-py3-none-any.whl (126 kB)
+     ━━━━━━━━━━━━━━━━━━━━━━ 126.2/126.2 kB 172.9 MB/s eta 0:00:00
+  Downloading pyarrow-26.0.1-cp311-cp311-manylinux_2_28_x86_64.whl (55.0 MB)
+  Downloading pyspark-4.3.0.tar.gz (455.9 MB)
+  Installing build dependencies: started
+Building wheels for collected packages: pyspark
+  Building wheel for pyspark (pyproject.toml): started
+  Building wheel for pyspark (pyproject.toml): finished with status 'done'
+Installing collected packages: pytz, py4j
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "steps"),
+    [
+        (OF_UV, ["downloading pyarrow (52.5 MiB)", "building pyspark", "installing into .venv"]),
+        (
+            OF_PIP,
+            [
+                "downloading pyarrow (55.0 MB)",
+                "downloading pyspark (455.9 MB)",
+                "building pyspark",
+                "installing into .venv",
+            ],
+        ),
+    ],
+    ids=["uv", "pip"],
+)
+def test_it_says_what_the_installer_is_at(clone: Clone, output: str, steps: list[str]) -> None:
+    """A line for each step, in a pipe."""
+    (clone.root / "output").write_text(output)
+    said = clone.run().stderr.splitlines()
+    start = next(i for i, line in enumerate(said) if "to download" in line)
+    end = next(i for i, line in enumerate(said) if "installing ottla itself" in line)
+    assert said[start + 1 : end] == [f"ottla: {step}" for step in steps]
+
+
+def test_a_terminal_sees_one_line_with_a_clock(clone: Clone) -> None:
+    (clone.root / "output").write_text(OF_UV)
+    ours, its = pty.openpty()
+    with subprocess.Popen(
+        [clone.root / "ottla"],
+        env={"PATH": str(clone.path), "ROOT": str(clone.root), "COLUMNS": "40"},
+        stdout=its,
+        stderr=its,
+    ):
+        os.close(its)
+        seen = read_all(ours)
+    assert "\r\x1b[Kottla: 0:00 installing into .venv\r\x1b[K" in seen
+    assert "MiB)\r\n" not in seen
+
+
+def read_all(terminal: int) -> str:
+    chunks: list[bytes] = []
+    while True:
+        try:
+            chunk = os.read(terminal, 1 << 16)
+        except OSError:  # EIO: nobody has it open any more
+            chunk = b""
+        if not chunk:
+            os.close(terminal)
+            return b"".join(chunks).decode()
+        chunks.append(chunk)
+
+
+def test_what_a_failed_installer_said_is_shown(clone: Clone) -> None:
+    (clone.root / "fail-at-pip").touch()
+    (clone.root / "output").write_text("error: no route to the index\n")
+    assert "error: no route to the index\nottla: set-up failed: " in clone.run().stderr
+
+
+def test_sizes_are_those_of_what_is_installed() -> None:
+    """Within a fifth: a lock that was renewed may weigh more, and set-up should say so."""
+    for name, profile in PROFILES.items():
+        lock = (ROOT / "requirements" / f"{name}.txt").read_text()
+        packages = re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)
+        size_mb = sum(size_bytes_of(package) for package in packages) / 1e6
+        assert size_mb == pytest.approx(profile.disk_mb, rel=0.2), name
+
+
+def size_bytes_of(package: str) -> int:
+    try:
+        files = metadata.distribution(package).files
+    except metadata.PackageNotFoundError:  # for other platforms or Pythons only
+        return 0
+    return sum(file.size or 0 for file in files or ())
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "requirements/run.txt"])
