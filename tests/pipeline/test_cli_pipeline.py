@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.pipeline.run.stages import STAGES
 from tests.support.counts import IS_FULL
 from tests.support.job_runs import after_all_so_far
 from tests.support.mirrors import records_of
@@ -28,16 +29,21 @@ def cli(shared_broker: OttlaProcess, tmp_path: Path) -> PipelineCli:
     return PipelineCli(shared_broker.bootstrap, tmp_path)
 
 
-def until_all_is_read(cli: PipelineCli, process: subprocess.Popen[str]) -> None:
-    """The first batches of both queries."""
+def until_all_is_read(cli: PipelineCli, process: subprocess.Popen[str]) -> list[str]:
+    """The first batches of both queries. The stages that were passed meanwhile."""
     assert process.stdout is not None
     rows: dict[str, int] = {}
+    stages: list[str] = []
     while sum(rows.values()) < 2 * RECORDS:
         line = process.stdout.readline()
         assert line, cli.said.read_text()
-        batch = json.loads(line)
-        assert batch["job"] == "logs"
-        rows[batch["query"]] = rows.get(batch["query"], 0) + batch["rows"]
+        event = json.loads(line)
+        assert event["job"] == "logs"
+        if event["event"] == "stage":
+            stages.append(event["stage"])
+        else:
+            rows[event["query"]] = rows.get(event["query"], 0) + event["rows"]
+    return stages
 
 
 @pytest.mark.timeout(300)
@@ -45,8 +51,12 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     topic = "cli-logs"
     generate = ["--count", str(RECORDS), "--rate", "5", "--fast", "--topic", topic]
     cli.run("generate", "logs", *generate)
-    with cli.running(*cli.job_args("run", topic)) as process:
-        until_all_is_read(cli, process)
+    # What Java has to say is not said among the lines for programs.
+    talkative = ["--set", "spark.driver.extraJavaOptions=-Xlog:gc+init"]
+    with cli.running(*cli.job_args("run", topic), *talkative) as process:
+        # The last of all may come after the batch of the last query.
+        assert until_all_is_read(cli, process)[:4] == list(STAGES[:4])
+        assert "[gc,init]" in cli.said.read_text()
         found = cli.status()
         assert {one["state"] for one in found.values()} == {"running"}
         assert {one["process"] for one in found.values()} == {process.pid}
@@ -68,8 +78,8 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     from_ms = after_all_so_far()
     cli.run("generate", "logs", *generate, "--seed", "7")
     replayed = cli.run(*cli.job_args("replay", topic), "--from", str(from_ms), "--yes")
-    batches = [json.loads(line) for line in replayed.stdout.splitlines()]
-    assert sum(one["rows"] for one in batches if one["query"] == "lines") == RECORDS
+    events = [json.loads(line) for line in replayed.stdout.splitlines()]
+    assert sum(one["rows"] for one in events if one.get("query") == "lines") == RECORDS
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
     groups = json.loads(cli.run("groups", "describe", f"{topic}-logs.lines", "--json").stdout)
     assert groups[0]["lag"] == 0

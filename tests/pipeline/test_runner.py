@@ -20,6 +20,7 @@ from ottla.pipeline.run.progress import BatchProgress, ProgressFolder
 from ottla.pipeline.run.replay import Replay, begin_replay
 from ottla.pipeline.run.runner import JobFailed, JobRun
 from ottla.pipeline.run.settings import new_settings
+from ottla.pipeline.run.stages import STAGES, Stage
 from tests.support.ottla_process import OttlaProcess
 from tests.support.side_by_side import Subject
 from tests.support.tiny_job import JOB
@@ -55,10 +56,13 @@ def say(subject: Subject, topic: str, words: list[str], timestamp: int = NOW_MS)
     assert producer.flush(30) == 0
 
 
-def run_once(spark: SparkSession, settings: Settings) -> list[BatchProgress]:
+def run_once(
+    spark: SparkSession, settings: Settings, stages: list[Stage] | None = None
+) -> list[BatchProgress]:
     """Until all that is there is read. Raises what the run raises."""
     batches: list[BatchProgress] = []
-    run = JobRun(JOB, settings, spark, is_once=True, on_batch=batches.append)
+    on_stage = ([] if stages is None else stages).append
+    run = JobRun(JOB, settings, spark, is_once=True, on_batch=batches.append, on_stage=on_stage)
     try:
         run.start()
         while run.poll():
@@ -93,7 +97,9 @@ def test_it_goes_on_where_it_ended(
     subject.create("tiny-on", 2)
     settings = settings_of(subject, tmp_path, "tiny-on", max_offsets_per_trigger=4)
     say(subject, "tiny-on", WORDS)
-    batches = run_once(spark, settings)
+    stages: list[Stage] = []
+    batches = run_once(spark, settings, stages)
+    assert stages == list(STAGES[2:])
     assert sorted((one.query, one.batch_id, one.lag) for one in batches) == [
         ("counts", 0, 2),
         ("counts", 1, 0),
@@ -118,7 +124,9 @@ def test_it_goes_on_where_it_ended(
     assert sorted(line[2:6] for line in lines) == [["0", "3", "4", "1"], ["1", "3", "4", "1"]]
 
     assert {one.batch_id for one in run_once(spark, settings)} == {2}
-    assert run_once(spark, settings) == []
+    stages.clear()
+    assert run_once(spark, settings, stages) == []
+    assert stages == ["first query", "all queries"]
     said += Counter(["a", "new"])
     assert rows_of(settings, "counts") == Counter(said.items())
     expected = Counter({(word, word.upper()): said[word] for word in said})

@@ -92,8 +92,8 @@ def test_a_pipeline_on_two_workers(
     settings = ["--set", "spark.executor.memory=600m", "--set", "spark.driver.host=127.0.0.1"]
     settings += ["--set", "spark.sql.shuffle.partitions=2"]
     done = cli.run(*cli.job_args("run", topic, master=cluster.master), *settings, "--once")
-    batches = [json.loads(line) for line in done.stdout.splitlines()]
-    assert sum(one["rows"] for one in batches if one["query"] == "lines") == LINES
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sum(one["rows"] for one in said if one.get("query") == "lines") == LINES
     events = list(limited(Generator(3, 5.0, start_ms), count=LINES))
     assert cli.rows("dead_letters") == sum(event.is_broken for event in events) > 0
     assert cli.rows("logs") == LINES - cli.rows("dead_letters")

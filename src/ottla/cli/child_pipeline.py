@@ -12,7 +12,10 @@ import tempfile
 import threading
 import time
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.pipeline.run.stages import Stage
 
 _REMOVE_TIMEOUT_S = 10.0
 
@@ -34,8 +37,12 @@ class ChildPipeline:
         """The last batch of each query, as `pipeline run --json` has it."""
         self.rows: dict[str, int] = {}
         """That each query has read."""
+        self.stages: list[tuple[Stage, float]] = []
+        """What it has passed since its start, with the seconds since then. All that it will pass is
+        in `ottla.pipeline.run.stages.STAGES`, in this order."""
 
     def __enter__(self) -> ChildPipeline:
+        self._started_s = time.monotonic()
         with open(self._log_path, "wb") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -88,10 +95,20 @@ class ChildPipeline:
         assert self._process is not None, "it was started"
         assert self._process.stdout is not None, "a pipe was asked for"
         for line in self._process.stdout:
-            batch = json.loads(line)
-            name = batch["query"]
-            self.rows[name] = self.rows.get(name, 0) + batch["rows"]
-            self.last[name] = batch
+            try:
+                event = json.loads(line)
+                kind = event["event"]
+            except (ValueError, TypeError, KeyError):
+                # Whoever else says something there, the screen goes on.
+                with open(self._log_path, "a") as log:
+                    log.write(line)
+                continue
+            if kind == "stage":
+                self.stages.append((event["stage"], time.monotonic() - self._started_s))
+            elif kind == "batch":
+                name = event["query"]
+                self.rows[name] = self.rows.get(name, 0) + event["rows"]
+                self.last[name] = event
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -105,4 +122,7 @@ class ChildPipeline:
         # It runs for a minute, not for months: the second compiler of the JVM would take more time
         # from it than it gives back (measured: half of the time to the first results).
         quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        return f"-Djava.io.tmpdir={self._folder} -XX:-UsePerfData {quick}"
+        # With one compiler the JVM sets aside 48 MB for what is compiled: full after a minute, and
+        # from then on it interprets. With two it is this much.
+        code = "-XX:ReservedCodeCacheSize=240m"
+        return f"-Djava.io.tmpdir={self._folder} -XX:-UsePerfData {quick} {code}"

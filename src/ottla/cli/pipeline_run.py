@@ -29,6 +29,8 @@ from ottla.cli.pipeline_view import (
     drawn,
     input_text,
     output_names,
+    stage_json,
+    stage_line,
     summary_text,
 )
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import Job, Settings
     from ottla.pipeline.run.progress import BatchProgress
     from ottla.pipeline.run.runner import JobRun
+    from ottla.pipeline.run.stages import Stage
 
 _POLL_S = 0.25
 
@@ -65,8 +68,10 @@ def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool
     It goes on where it ended. Whenever it is stopped or killed, no result is lost, and none is
     there twice. Topics that it writes are created where they are missing.
 
-    With --json: a line for each batch, {"job", "query", "batch_id", "time", "rows", "rows_per_s",
-    "batch_ms", "watermark", "lag"}.
+    With --json: a line for each batch, {"event": "batch", "job", "query", "batch_id", "time",
+    "rows", "rows_per_s", "batch_ms", "watermark", "lag"}, and one for each stage of the start,
+    {"event": "stage", "job", "stage", "seconds"}: Java, Spark session, first query, first result,
+    all queries.
     """
     from ottla.pipeline.run.run_lock import RunLock
 
@@ -171,10 +176,15 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
 
     # What a query raises is said once, at the end.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    spark = _new_session(job.name, settings, is_quiet=as_json)
     shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
+    spark = _new_session(job.name, settings, shown)
     try:
-        job_run = JobRun(job, settings, spark, is_once=is_once, on_batch=shown.on_batch)
+        job_run = JobRun(
+            *(job, settings, spark),
+            is_once=is_once,
+            on_batch=shown.on_batch,
+            on_stage=shown.on_stage,
+        )
         with _stop_signals() as stopped, shown.around(job_run):
             try:
                 job_run.start()
@@ -195,20 +205,20 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     return ExitCode.INTERRUPTED if is_once and stopped.is_set() else ExitCode.OK
 
 
-def _new_session(job_name: str, settings: Settings, *, is_quiet: bool) -> SparkSession:
+def _new_session(job_name: str, settings: Settings, shown: _Shown) -> SparkSession:
     from ottla.pipeline.run.causes import cause_of
     from ottla.pipeline.run.java import NoJava
     from ottla.pipeline.run.session import new_session
 
     log = settings.folder / "spark.log"
-    if not is_quiet:
-        warn(f"starting Spark on {settings.master}; its log is {log}")
+    shown.note(f"starting Spark on {settings.master}; its log is {log}")
     try:
         return new_session(
             f"ottla-{job_name}",
             master=settings.master,
             settings=settings.spark,
             folder=settings.folder,
+            on_stage=shown.on_stage,
         )
     except NoJava as error:
         raise Failure(str(error)) from error
@@ -237,7 +247,7 @@ def _stop_signals() -> Iterator[threading.Event]:
 
 
 class _Shown:
-    """Shows the batches of one run, as the terminal or the pipe wants them."""
+    """Shows the stages and batches of one run, as the terminal or the pipe wants them."""
 
     def __init__(self, job: str, settings: Settings, *, is_once: bool, as_json: bool) -> None:
         self._job = job
@@ -256,10 +266,21 @@ class _Shown:
         elif self._live is None:
             print(batch_line(batch), flush=True)
 
+    def on_stage(self, stage: Stage) -> None:
+        seconds = time.monotonic() - self._began_s
+        if self._as_json:
+            print(json.dumps(stage_json(self._job, stage, seconds)), flush=True)
+        else:
+            warn(stage_line(stage, seconds))
+
+    def note(self, text: str) -> None:
+        if not self._as_json:
+            warn(text)
+
     @contextmanager
     def around(self, run: JobRun) -> Iterator[None]:
-        if run.replay is not None and not self._as_json:
-            warn(f"a replay has begun its outputs anew, from {iso_of(run.replay.from_ms)} on")
+        if run.replay is not None:
+            self.note(f"a replay has begun its outputs anew, from {iso_of(run.replay.from_ms)} on")
         if self._as_json:
             yield
             return

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ottla.pipeline.jobs.job import Query, Settings
     from ottla.pipeline.run.progress import BatchProgress, QueryProgress
+    from ottla.pipeline.run.stages import Stage
 
 T = TypeVar("T")
 
@@ -37,6 +38,14 @@ COLUMNS = (
     Column(""),
 )
 _STATE = 1
+
+_STAGE_TEXTS: dict[Stage, str] = {
+    "Java": "Java answers",
+    "Spark session": "the Spark session is ready",
+    "first query": "the first query runs",
+    "first result": "the first result is there",
+    "all queries": "all queries run",
+}
 
 
 def row_of(progress: QueryProgress, *, is_running: bool, bars: int = _BARS) -> list[str]:
@@ -99,7 +108,21 @@ def batch_line(batch: BatchProgress) -> str:
 
 
 def batch_json(job: str, batch: BatchProgress) -> dict[str, Any]:
-    return {"job": job, **asdict(batch)}
+    return {"event": "batch", "job": job, **asdict(batch)}
+
+
+def stage_json(job: str, stage: Stage, seconds: float) -> dict[str, Any]:
+    """Since the run began."""
+    return {"event": "stage", "job": job, "stage": stage, "seconds": round(seconds, 3)}
+
+
+def stage_line(stage: Stage, seconds: float) -> str:
+    """For people, below one another.
+
+    >>> stage_line("Java", 2.345)
+    '  2.3 s  Java answers'
+    """
+    return f"{seconds:5.1f} s  {_STAGE_TEXTS[stage]}"
 
 
 def status_json(progress: QueryProgress, *, is_running: bool) -> dict[str, Any]:

@@ -15,9 +15,13 @@ from ottla.cli.child_pipeline import ChildPipeline
 
 LINES = """#!/bin/sh
 echo "$@" > "$TMPDIR/../arguments"
-echo '{"query": "top", "rows": 3, "lag": 1}'
-echo '{"query": "top", "rows": 4, "lag": 0}'
-echo '{"query": "events", "rows": 5, "lag": null}'
+echo '{"event": "stage", "stage": "Java", "seconds": 1.5}'
+echo '{"event": "batch", "query": "top", "rows": 3, "lag": 1}'
+echo '[3.210s][warning][codecache] CodeCache is full. Compiler has been disabled.'
+echo '7'
+echo '{"event": "batch", "query": "top", "rows": 4, "lag": 0}'
+echo '{"event": "stage", "stage": "first result", "seconds": 2.5}'
+echo '{"event": "batch", "query": "events", "rows": 5, "lag": null}'
 """
 
 
@@ -44,10 +48,15 @@ def test_it_tells_how_far_queries_are(
         while "events" not in pipeline.last or not (temporary_folder / "pid").exists():
             time.sleep(0.01)
         assert pipeline.exit_code() is None
+        # What was no JSON of ours is kept, and does not end the reading.
+        assert pipeline.reason() == "7"
         grandchild = psutil.Process(int((temporary_folder / "pid").read_text()))
 
     assert pipeline.rows == {"top": 7, "events": 5}
     assert pipeline.last["top"]["lag"] == 0
+    assert [name for name, _ in pipeline.stages] == ["Java", "first result"]
+    seconds = [seconds for _, seconds in pipeline.stages]
+    assert 0 < seconds[0] <= seconds[1]
     arguments = (temporary_folder / "arguments").read_text()
     assert "-m ottla pipeline run activity --json --bootstrap here:1 --folder" in arguments
     assert "--set trigger_s=2" in arguments

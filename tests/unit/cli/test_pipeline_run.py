@@ -19,6 +19,7 @@ from ottla.pipeline.run import runner, session
 from ottla.pipeline.run.progress import BatchProgress, QueryProgress
 from ottla.pipeline.run.replay import replay_of
 from ottla.pipeline.run.run_lock import RunLock
+from ottla.pipeline.run.stages import Stage
 
 
 def said(capsys: pytest.CaptureFixture[str], exit_code: ExitCode, *args: str) -> str:
@@ -103,12 +104,15 @@ class FakeRun:
         *,
         is_once: bool,
         on_batch: Callable[[BatchProgress], None],
+        on_stage: Callable[[Stage], None],
     ) -> None:
         self.progress = [QueryProgress(job.name, "lines", "a-group")]
         self.replay = replay_of(settings.folder / "checkpoints")
         self._on_batch = on_batch
+        self._on_stage = on_stage
 
     def start(self) -> None:
+        self._on_stage("first result")
         self._on_batch(BatchProgress("lines", 0, "2026-11-15T18:38:30.403Z", 4, 7.1, 9, None, 0))
 
     def poll(self) -> bool:
@@ -134,12 +138,15 @@ def test_a_line_for_each_batch(
     args = ["pipeline", "run", "logs", "--once", "--folder", str(tmp_path)]
     assert main([*args, "--json"]) == ExitCode.OK
     said = capsys.readouterr()
-    assert json.loads(said.out)["rows_per_s"] == 7.1
+    stage, batch = map(json.loads, said.out.splitlines())
+    assert (stage["event"], stage["stage"]) == ("stage", "first result")
+    assert (batch["event"], batch["rows_per_s"]) == ("batch", 7.1)
     assert said.err == ""
     assert main(args) == ExitCode.OK
     said = capsys.readouterr()
     assert said.out == "2026-11-15T18:38:30.403Z  lines  batch 0, 4 rows, 7 rows/s, 9 ms, lag 0\n"
     assert "starting Spark on local[*]" in said.err
+    assert " s  the first result is there\n" in said.err
     assert "logs: topic logs at " in said.err
     assert spark.is_stopped
 

@@ -17,6 +17,8 @@ from ottla.cli.pipeline_view import (
     duration_text,
     input_text,
     row_of,
+    stage_json,
+    stage_line,
     state_text,
     status_json,
     summary_text,
@@ -24,6 +26,7 @@ from ottla.cli.pipeline_view import (
 )
 from ottla.pipeline.jobs.job import Query, Settings
 from ottla.pipeline.run.progress import BatchProgress, QueryProgress
+from ottla.pipeline.run.stages import STAGES
 
 BATCH = BatchProgress(
     query="traffic",
@@ -117,8 +120,21 @@ def test_a_line_for_a_log() -> None:
 def test_a_line_for_programs() -> None:
     found = batch_json("activity", BATCH)
     assert list(found) == [
-        *("job", "query", "batch_id", "time", "rows", "rows_per_s", "batch_ms", "watermark", "lag")
+        *("event", "job", "query", "batch_id", "time", "rows", "rows_per_s", "batch_ms"),
+        *("watermark", "lag"),
     ]
+    assert found["event"] == "batch"
+
+
+def test_stages_for_programs_and_for_people() -> None:
+    assert stage_json("logs", "Java", 2.34567) == {
+        "event": "stage",
+        "job": "logs",
+        "stage": "Java",
+        "seconds": 2.346,
+    }
+    assert all(stage_line(stage, 12.34).startswith(" 12.3 s  ") for stage in STAGES)
+    assert stage_line("first result", 9.87) == "  9.9 s  the first result is there"
 
 
 def test_the_input() -> None:

@@ -28,8 +28,8 @@ _TOPIC = "activity"
 _PARTITIONS = 4
 _REFRESHES_A_SECOND = 4
 _LINE_S = 2.0
-_ALL_RECORDS = "events"
-"""The query that shows how far Spark is: the others read the same."""
+_ALL_RECORDS = "traffic"
+"""The query that shows how far Spark is: it starts first, and the others read the same."""
 
 
 def run(broker: ChildBroker, seconds: float | None, rate: int, path: Path | None) -> int:

@@ -87,16 +87,9 @@ _RECORD = {"key": "key", "value": "value"}
 
 
 def queries(settings: Settings) -> list[Query]:
+    """Traffic first: the first query starts alone, and page views are what people look for."""
     watermark = settings.watermark
     return [
-        Query(
-            name="events",
-            summary="every record in one table, and the broken ones with the reason",
-            mode="append",
-            transform=parsed,
-            write=write_events,
-            tables=(EVENTS_TABLE, dead_letters.TABLE),
-        ),
         Query(
             name="traffic",
             summary="page views and visitors of a minute and of a day, as they change",
@@ -106,6 +99,14 @@ def queries(settings: Settings) -> list[Query]:
             topics=(TRAFFIC_TOPIC,),
             tables=(TRAFFIC_TABLE,),
             columns=NEEDED,
+        ),
+        Query(
+            name="events",
+            summary="every record in one table, and the broken ones with the reason",
+            mode="append",
+            transform=parsed,
+            write=write_events,
+            tables=(EVENTS_TABLE, dead_letters.TABLE),
         ),
         Query(
             name="sessions",

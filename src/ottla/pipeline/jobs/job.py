@@ -121,7 +121,8 @@ class Job:
     summary: str
     default_topics: tuple[str, ...]
     queries: Callable[[Settings], Sequence[Query]]
-    """May raise ValueError for options that do not go together, with a text for the user."""
+    """May raise ValueError for options that do not go together, with a text for the user. The first
+    one is started first, and alone until it has its first result: the one that people wait for."""
     options: tuple[JobOption, ...] = ()
     max_offsets_per_trigger: int | None = None
     """By default. For a job whose first run may find more than fits a transaction."""

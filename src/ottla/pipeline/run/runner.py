@@ -27,6 +27,7 @@ from ottla.pipeline.run.causes import cause_of
 from ottla.pipeline.run.lag import LagListener, QueryWatcher
 from ottla.pipeline.run.progress import BatchProgress, ProgressFolder, QueryProgress
 from ottla.pipeline.run.replay import Replay, ReplayCommit, checkpoints_of, replay_of
+from ottla.pipeline.run.stages import Stage
 from ottla.pipeline.sink.checkpoint import Checkpoint
 from ottla.pipeline.sink.sink import write_batch
 from ottla.pipeline.source.given_options import CONNECTION_OPTIONS, Connection, GivenOptions
@@ -45,6 +46,9 @@ driver dies, the next one aborts what it left open, without waiting."""
 _START_ATTEMPTS = 5
 _SLOW_PYTHON = "Python worker failed to connect back"
 _BEFORE_A_BATCH = ("Initializing", "Getting offsets")
+_AFTER_A_BATCH = "Waiting"
+_HEAD_START_S = 30.0
+"""Of a job's first query, at most: what has piled up may be one batch of an hour."""
 _OF_THE_BROKER = -1
 """Partitions of a topic that is made: as many as the broker gives one."""
 
@@ -77,7 +81,11 @@ class _Started:
 class JobRun:
     """One run of a job, by whoever holds the RunLock of its folder. `poll` it until it says that
     all has ended; `stop` it before. `on_batch` is called on a thread of Spark's, with each batch
-    that is finished."""
+    that is finished, and `on_stage` there or in `start` and `poll`.
+
+    The first query starts alone, and the others when its first batch has ended: four that start at
+    once on two cores all have their first result when the last one has, and the first one alone in
+    a third of that time."""
 
     def __init__(
         self,
@@ -87,12 +95,14 @@ class JobRun:
         *,
         is_once: bool,
         on_batch: Callable[[BatchProgress], None] = lambda batch: None,
+        on_stage: Callable[[Stage], None] = lambda stage: None,
     ) -> None:
         self._job = job
         self._settings = settings
         self._spark = spark
         self._is_once = is_once
         self._on_batch = on_batch
+        self._on_stage = on_stage
         self._folder = ProgressFolder(settings.folder)
         self._checkpoints = checkpoints_of(settings.folder)
         self._replay = replay_of(self._checkpoints)
@@ -107,6 +117,8 @@ class JobRun:
             {one.query.name: one.progress.group for one in self._queries if not one.query.topics},
         )
         self._upkept_s = 0.0
+        self._started_s = 0.0
+        self._has_result = False
         self._is_stopping = False
         self._lock = threading.Lock()
 
@@ -120,30 +132,31 @@ class JobRun:
         return self._replay
 
     def start(self) -> None:
-        """Raises JobFailed where one cannot be started; the others are stopped then."""
+        """The first query; `poll` starts the others. Raises JobFailed where it cannot be."""
         self._spark.streams.addListener(self._watcher)
         self._spark.streams.addListener(self._lag)
         try:
             self._create_topics()
             self._upkeep(is_last=False)
-            for one in self._queries:
-                self._tell_lag(one)
-                one.handle = start_patiently(functools.partial(self._start, one))
-                one.progress.state = "running"
-                self._written(one)
+            self._started_s = time.monotonic()
+            self._start_next()
         except Exception as error:
             self._fail(None, error)
 
     def poll(self) -> bool:
-        """Whether it goes on. Raises JobFailed when one query has failed, and stops the others."""
-        running = False
-        for one in self._queries:
-            assert one.handle is not None, "it was started"
-            if one.handle.isActive:
-                running = True
-            elif (error := one.handle.exception()) is not None and not self._is_stopping:
+        """Whether it goes on. Raises JobFailed when one query has failed, or cannot be started, and
+        stops the others."""
+        handles = [(one, one.handle) for one in self._queries if one.handle is not None]
+        for one, handle in handles:
+            if handle.isActive or self._is_stopping:
+                continue
+            if (error := handle.exception()) is not None:
                 self._fail(one, one.error or error)
+        is_starting = len(handles) < len(self._queries) and not self._is_stopping
+        running = is_starting or any(handle.isActive for _, handle in handles)
         try:
+            if is_starting and self._has_had_its_head_start(self._queries[0]):
+                self._start_next()
             if not running and not self._is_stopping:
                 self._upkeep(is_last=True)
             elif running and time.monotonic() - self._upkept_s >= _UPKEEP_S:
@@ -180,6 +193,28 @@ class JobRun:
         if before is not None:
             progress.last = before.last
         return _Started(query, self._checkpoints / query.name, progress)
+
+    def _start_next(self) -> None:
+        waiting = [one for one in self._queries if one.handle is None]
+        one = waiting[0]
+        self._tell_lag(one)
+        one.handle = start_patiently(functools.partial(self._start, one))
+        one.progress.state = "running"
+        self._written(one)
+        if one is self._queries[0]:
+            self._on_stage("first query")
+        if len(waiting) == 1:
+            self._on_stage("all queries")
+
+    def _has_had_its_head_start(self, first: _Started) -> bool:
+        """It has ended its first batch, or has none to run."""
+        assert first.handle is not None, "it was started"
+        return (
+            first.progress.batches > 0
+            or not first.handle.isActive
+            or first.handle.status["message"].startswith(_AFTER_A_BATCH)
+            or time.monotonic() - self._started_s >= _HEAD_START_S
+        )
 
     def _start(self, one: _Started) -> StreamingQuery:
         query = one.query
@@ -292,6 +327,9 @@ class JobRun:
     def _finished_batch(self, one: _Started, batch: BatchProgress) -> None:
         one.progress.add(batch)
         self._written(one)
+        if not self._has_result:
+            self._has_result = True
+            self._on_stage("first result")
         self._on_batch(batch)
 
     def _written(self, one: _Started) -> None:

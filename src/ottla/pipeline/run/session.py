@@ -7,12 +7,13 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.pipeline.run.java import find_java
+from ottla.pipeline.run.stages import Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,7 @@ _OTHERS = ("yarn", "k8s://")
 """Masters that decide where an executor runs, and have never been tried here."""
 _SOCKETS = "/tmp"
 """Names of sockets have a hundred bytes or so, and folders for temporary files have longer ones."""
+_STDERR = 2
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -55,11 +57,16 @@ appender.file.strategy.max = 2
 
 
 def new_session(
-    name: str, *, master: str = "local[*]", settings: Mapping[str, str] | None = None, folder: Path
+    name: str,
+    *,
+    master: str = "local[*]",
+    settings: Mapping[str, str] | None = None,
+    folder: Path,
+    on_stage: Callable[[Stage], None] = lambda stage: None,
 ) -> SparkSession:
     """`settings` are Spark's own, and win over ours. In `folder` are Spark's warehouse and its
     log, `spark.log`: warnings and errors of the driver go there, the terminal is left to whoever
-    called.
+    called. `on_stage` is called when Java answers, and when Spark is ready.
 
     One at a time in a process, and one JVM: a second session, after the first was stopped, still
     writes to the log of the first."""
@@ -69,7 +76,9 @@ def new_session(
     if master.startswith(_CONNECT):
         # Its server was started by others, with a Java and a Python of its own.
         given = {**_EVERYWHERE, **(settings or {})}
-        return builder.remote(master).config(map=dict(given)).getOrCreate()
+        session = builder.remote(master).config(map=dict(given)).getOrCreate()
+        on_stage("Spark session")
+        return session
     folder.mkdir(parents=True, exist_ok=True)
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING.format(log=(folder / "spark.log").resolve()))
@@ -79,7 +88,24 @@ def new_session(
         is_added = key == "spark.driver.extraJavaOptions"
         found[key] = f"{found[key]} {value}" if is_added else value
     with _environment(master):
-        return builder.master(master).config(map=dict(found)).getOrCreate()
+        _start_java({"spark.app.name": name, "spark.master": master, **found})
+        on_stage("Java")
+        session = builder.master(master).config(map=dict(found)).getOrCreate()
+    on_stage("Spark session")
+    return session
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Unless this process has one. Spark would start it as well, with our stdout for its own: the
+    JVM warns there (of a code cache that is full, say), in the middle of what a program reads."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    gateway = launch_gateway(conf, popen_kwargs={"stdout": _STDERR})
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def session_settings(master: str, folder: Path) -> dict[str, str]:

@@ -37,7 +37,7 @@ def test_it_leaves_a_page_and_says_where(
 ) -> None:
     path = tmp_path / "page.html"
 
-    assert demo_of(events=4).finish(7.0, path) == 0
+    assert demo_of(traffic=4).finish(7.0, path) == 0
 
     assert capsys.readouterr().out == (
         f"5 records written, 4 read by Spark, 3 page views counted\nplots: {path}\n"
