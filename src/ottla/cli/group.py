@@ -45,6 +45,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "pipeline": _Entry("pipeline", "Run pipelines on Spark, and see how they are doing."),
     },
     "Insight": {
+        "doctor": _Entry("doctor", "Check whether everything would run on this machine."),
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
         "perf": _Entry("perf", "Measure producing and consuming."),
         "bench": _Entry("bench", "Run the benchmarks side by side with Apache Kafka."),

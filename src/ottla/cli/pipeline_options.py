@@ -17,13 +17,13 @@ from ottla.pipeline.jobs.registry import find_job, summaries
 if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import Job, Query, Settings
 
-_EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
+EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake")
 
 job_argument = click.argument("name", metavar="NAME", type=click.Choice(list(summaries())))
 
 
 def need_extra() -> None:
-    missing = [name for name in _EXTRA if importlib.util.find_spec(name) is None]
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise Failure(
             f"pipelines need Spark and more ({', '.join(missing)}): pip install 'ottla[pipeline]'",
