@@ -104,7 +104,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None:
         return
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = launch_gateway(conf, popen_kwargs={"stdout": _STDERR})
+    gateway = launch_gateway(conf, popen_kwargs={"stdout": _STDERR})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
