@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -252,6 +253,23 @@ def test_sizes_that_cannot_be(broker: OttlaProcess, size: int) -> None:
     with RawClient(broker.bootstrap) as client:
         client.socket.sendall(struct.pack(">i", size))
         assert client.is_closed_by_broker()
+
+
+def test_clients_of_other_protocols_are_named_once(broker: OttlaProcess) -> None:
+    """However often they come back."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    for _ in range(20):
+        with socket.create_connection((host, int(port)), TIMEOUT_S) as connection:
+            context = ssl.create_default_context()
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                context.wrap_socket(connection, server_hostname=host)
+        with RawClient(broker.bootstrap) as client:
+            client.socket.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.is_closed_by_broker()
+    log = broker.log_text()
+    assert log.count("the client speaks TLS") == 1
+    assert log.count("security.protocol=PLAINTEXT") == 1
+    assert log.count("the client speaks HTTP") == 1
 
 
 def test_a_thousand_connections(broker: OttlaProcess) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from ottla.kernel.transport import Part, Transport
 from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.errors import BadRequest
+from ottla.server.other_protocols import remedy_for
+from ottla.server.refused_connections import RefusedConnections
 from ottla.server.request_memory import RequestMemory
 from ottla.wire.framing import FrameReader, FrameTooLarge
 
@@ -50,6 +52,7 @@ class Connection:
         frames: FrameReader,
         listener_name: str,
         memory: RequestMemory,
+        refused: RefusedConnections,
         on_lost: Callable[[Connection], None],
     ) -> None:
         self.was_active = True  # since the last look for idle connections
@@ -59,6 +62,7 @@ class Connection:
         self._frames = frames
         self._listener_name = listener_name
         self._memory = memory
+        self._refused = refused
         self._on_lost = on_lost
         self._slots: deque[Slot] = deque()
         self._futures: set[asyncio.Future[Reply | None]] = set()
@@ -100,7 +104,7 @@ class Connection:
         try:
             frames = self._frames.bytes_received(count)
         except FrameTooLarge as error:
-            self._refuse(error)
+            self._refuse_too_large(error)
             return
         self._handle_frames(frames)
         if self._backlog:
@@ -244,8 +248,17 @@ class Connection:
         elif not self._memory.hold(self, held, self._go_on):
             self._pause_if_full()
 
-    def _refuse(self, error: Exception) -> None:
-        log.warning("closing connection peer=%s: %s", self.peer, error)
+    def _refuse(self, error: BadRequest) -> None:
+        self._refused.note(self.peer, self._transport.peer_host, str(error), "bad request")
+        self.close()
+
+    def _refuse_too_large(self, error: FrameTooLarge) -> None:
+        remedy = remedy_for(error.head)
+        if remedy is None:
+            reason = f"its request is too large: {error}"
+            self._refused.note(self.peer, self._transport.peer_host, reason, "too large")
+        else:
+            self._refused.note(self.peer, self._transport.peer_host, remedy)
         self.close()
 
     def _fail(self, error: BaseException) -> None:

@@ -23,6 +23,8 @@ from ottla.wire.produce_heads import HEADS_SINCE
 
 Reply = list[Part]
 
+_SASL = (17, 36)  # SaslHandshake, SaslAuthenticate
+
 
 class Route:
     """One API in one version, compiled: everything between frame and reply."""
@@ -106,6 +108,11 @@ class Dispatcher:
         return route.call(self._services, context, frame, position, header.correlation_id)
 
     def _route(self, api_key: int, version: int) -> Route:
+        if api_key in _SASL:
+            raise BadRequest(
+                "the client wants to log in by SASL, which is not supported yet: set "
+                "security.protocol=PLAINTEXT in the client"
+            )
         if api_key not in ANSWERED:
             raise BadRequest(f"API key {api_key} (version {version}) is not supported")
         key = ApiKey(api_key)

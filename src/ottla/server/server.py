@@ -12,6 +12,7 @@ from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Network, Receiver, Transport
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
+from ottla.server.refused_connections import RefusedConnections
 from ottla.server.request_memory import RequestMemory
 from ottla.wire.framing import FrameReader
 
@@ -56,6 +57,7 @@ class Server:
             byte_count_max if byte_count_max > 0 else REQUEST_MEMORY_BYTES_DEFAULT,
             self._look_at_pace_later,
         )
+        self._refused = RefusedConnections(clock)
         self._listeners: list[Listener] = []
         self._connections: set[Connection] = set()
         self._counts: Counter[str] = Counter()
@@ -87,6 +89,7 @@ class Server:
         for timer in (self._idle_timer, self._pace_timer):
             if timer is not None:
                 timer.cancel()
+        self._refused.close()
         for listener in self._listeners:
             listener.close()
         for connection in list(self._connections):
@@ -104,10 +107,11 @@ class Server:
             frames,
             listener_name,
             self._memory,
+            self._refused,
             partial(self._lost, host=transport.peer_host),
         )
         if (reason := self._reason_to_refuse(transport.peer_host)) is not None:
-            log.warning("refusing connection peer=%s: %s are open", transport.peer, reason)
+            self._refused.note(transport.peer, transport.peer_host, f"{reason} are open")
             connection.close()
         self._connections.add(connection)
         self._counts[transport.peer_host] += 1

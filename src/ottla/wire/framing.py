@@ -32,7 +32,12 @@ _OWN_BUFFER_FACTOR_AT_FIRST = 4
 
 
 class FrameTooLarge(ValueError):
-    """A size that is negative or over the limit. There is no way on: close the connection."""
+    """A size that is negative or over the limit. There is no way on: close the connection. `head`
+    is where the frame begins, with its size: maybe it is none."""
+
+    def __init__(self, message: str, head: bytes) -> None:
+        super().__init__(message)
+        self.head = head
 
 
 class FrameReader:
@@ -124,7 +129,10 @@ class FrameReader:
             start = position + 4
             if not 0 <= size <= self._other_frame_bytes_max:
                 if not 0 <= size <= self._frame_bytes_max:
-                    raise FrameTooLarge(f"{size} bytes; the limit is {self._frame_bytes_max}")
+                    raise FrameTooLarge(
+                        f"{size} bytes; the limit is {self._frame_bytes_max}",
+                        bytes(shared[position:start]),
+                    )
                 if end - start < 2:
                     break  # Its API decides whether it may be this large, and is not here yet.
                 self._check_large_frame(start, size)
@@ -142,7 +150,8 @@ class FrameReader:
         (api_key,) = _API_KEY.unpack_from(self._shared, start)
         if api_key != ApiKey.PRODUCE:
             raise FrameTooLarge(
-                f"{size} bytes for API key {api_key}; the limit is {self._other_frame_bytes_max}"
+                f"{size} bytes for API key {api_key}; the limit is {self._other_frame_bytes_max}",
+                bytes(self._shared[start - 4 : start]),
             )
 
     def _move_to_own(self, start: int, end: int, size: int) -> None:

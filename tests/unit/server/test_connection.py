@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from ottla.kernel.clock import SystemClock
 from ottla.kernel.transport import Part
 from ottla.server import connection
 from ottla.server.connection import UNANSWERED_COUNT_MAX, UNSENT_BYTES_MAX, Connection
 from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.errors import BadRequest
+from ottla.server.refused_connections import RefusedConnections
 from ottla.server.request_memory import RequestMemory
 from ottla.wire.framing import FrameReader
 
@@ -35,6 +37,18 @@ class RecordingTransport:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class NoTimer:
+    def cancel(self) -> None:
+        pass
+
+
+class NoClock(SystemClock):
+    """Nothing that is to happen later happens."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> NoTimer:
+        return NoTimer()
 
 
 class ScriptedDispatcher(Dispatcher):
@@ -75,6 +89,7 @@ class Harness:
             FrameReader(memoryview(bytearray(64 * 1024)), 1 << 20, 1 << 20),
             "PLAINTEXT",
             self.memory,
+            RefusedConnections(NoClock()),
             self.lost.append,
         )
 
@@ -256,3 +271,21 @@ def test_large_frames_wait_for_memory_and_give_it_back() -> None:
     assert harness.sent == frame.upper()
     assert harness.memory.hold("other", 100_000, lambda: None)
     assert not harness.memory.is_used_up
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "security.protocol=PLAINTEXT"),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", "speaks HTTP"),
+        (b"\x7f\xff\xff\xff\x00\x00", "too large: 2147483647 bytes; the limit is 1048576"),
+    ],
+)
+def test_a_client_of_another_protocol_is_told_apart(
+    head: bytes, expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness = Harness()
+    harness.receive_bytes(head)
+    assert harness.transport.is_closed
+    assert [expected in message for message in caplog.messages] == [True]
+    assert "peer=somebody:1" in caplog.text

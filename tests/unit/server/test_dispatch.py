@@ -134,3 +134,9 @@ def test_a_bad_request_does_not_spoil_the_next() -> None:
             shared.dispatch(good[:-3], "PLAINTEXT", "somebody")
         reply = shared.dispatch(good, "PLAINTEXT", "somebody")
         decode(reply, DescribeAclsResponse, 3, header_version=1)
+
+
+@pytest.mark.parametrize("api_key", [17, 36])
+def test_a_client_that_wants_to_log_in_is_told_how_to_do_without(api_key: int) -> None:
+    with pytest.raises(BadRequest, match=r"SASL, .*security\.protocol=PLAINTEXT"):
+        dispatch(struct.pack(">hhih", api_key, 1, CORRELATION_ID, -1))

@@ -117,8 +117,9 @@ def test_a_shared_buffer_that_is_larger_than_an_own_one_at_first() -> None:
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 100_000_001, 2**31 - 1])
 def test_an_impossible_size(size: int) -> None:
-    with pytest.raises(FrameTooLarge, match=str(size)):
-        receive(new_reader(), struct.pack(">i", size))
+    with pytest.raises(FrameTooLarge, match=str(size)) as caught:
+        receive(new_reader(), struct.pack(">i", size) + b"more")
+    assert caught.value.head == struct.pack(">i", size)
 
 
 def test_only_produce_may_be_large() -> None:
