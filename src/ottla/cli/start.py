@@ -7,8 +7,9 @@ is built from the same table.
 
 from __future__ import annotations
 
-import errno
 import logging
+import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from ottla.broker import ReadyInfo
     from ottla.kernel.config.broker import BrokerConfig
     from ottla.kernel.config.properties import Properties
+    from ottla.kernel.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
 DEFAULT_DATA_DIR = "ottla-data"
 DEFAULT_BROKER_ID = "1"
+DEFAULT_ADDRESS = "localhost:9092"
 _ID_NAMES = ("broker.id", "node.id")
 _DIR_NAMES = ("log.dirs", "log.dir")
 
@@ -42,17 +45,45 @@ class _Option(NamedTuple):
 
 
 _OPTIONS = (
-    _Option("--data-dir", "DIR", f"Where records are kept. [default: ./{DEFAULT_DATA_DIR}]"),
-    _Option("--listen", "HOST:PORT", "Port 0 picks a free one. [default: localhost:9092]"),
-    _Option("--advertise", "HOST:PORT", "What clients are told to connect to, if not that."),
-    _Option("--broker-id", "N", f"[default: {DEFAULT_BROKER_ID}]"),
-    _Option("--config", "FILE", "Settings in the format of Kafka's server.properties."),
-    _Option("--set", "KEY=VALUE", "A setting, stronger than the file's.", is_multiple=True),
     _Option(
-        "--log-level", "LEVEL", "debug, info, warning or error. [default: warning]", False, LEVELS
+        "--data-dir",
+        "DIR",
+        f"Where topics and their records are kept; made if it is not there. "
+        f"[default: ./{DEFAULT_DATA_DIR}]",
+    ),
+    _Option(
+        "--listen",
+        "HOST:PORT",
+        "Where clients connect. 0.0.0.0:9092 is for other machines too, port 0 takes a free port. "
+        "[default: localhost:9092]",
+    ),
+    _Option(
+        "--advertise",
+        "HOST:PORT",
+        "The address that clients are told, if they reach the broker by another than --listen.",
+    ),
+    _Option("--broker-id", "N", f"[default: {DEFAULT_BROKER_ID}]"),
+    _Option("--config", "FILE", "Settings, in a file like Kafka's server.properties."),
+    _Option(
+        "--set", "KEY=VALUE", "One setting; wins over the file. May be repeated.", is_multiple=True
+    ),
+    _Option(
+        "--log-level",
+        "LEVEL",
+        "debug, info, warning or error, to standard error. [default: warning]",
+        False,
+        LEVELS,
     ),
     _Option("--log-json", None, "Log lines as JSON."),
 )
+
+_FLAGS = {
+    "listeners": "--listen",
+    "advertised.listeners": "--advertise",
+    "broker.id": "--broker-id",
+    "log.dirs": "--data-dir",
+}
+"""Which option sets it."""
 
 
 class Settings(NamedTuple):
@@ -124,8 +155,9 @@ ottla start
 ottla start --data-dir /var/lib/ottla --listen 0.0.0.0:9092 --advertise my.host:9092
 ottla start --config server.properties --set num.partitions=6
 
-One line on standard output says when it is ready. SIGTERM or Ctrl-C stops it cleanly. Settings
-have Kafka's own names and, except for a few, Kafka's defaults.
+It says on standard output when it is ready, in one line. Ctrl-C or SIGTERM stops it cleanly; the
+next start goes on with the same data. Settings have Kafka's names and, except for a few, Kafka's
+defaults.
 """
 
 
@@ -135,6 +167,7 @@ def run(settings: Settings) -> int:
     started_s = time.monotonic()
     set_up_logs(settings.log_level, as_json=settings.log_json)
     config = broker_config(settings)
+    _check_data_dir(config, settings)
     without_effect = config.without_effect()
     if without_effect:
         log.info("settings without effect here: %s", ", ".join(without_effect))
@@ -146,7 +179,22 @@ def run(settings: Settings) -> int:
     try:
         return run_broker(config, on_ready=lambda info: _say_ready(info, started_s))
     except (BrokerStartRefused, KafkaError, StoreError, OSError) as error:
-        raise Failure(f"the broker could not start: {_in_words(error, config)}") from error
+        from ottla.cli.start_problems import in_words
+
+        raise Failure(f"the broker could not start: {in_words(error, config)}") from error
+
+
+def _check_data_dir(config: BrokerConfig, settings: Settings) -> None:
+    """Of several the broker does without those that it cannot use."""
+    path, *others = config.log_dirs
+    if others or (os.access(path, os.W_OK | os.X_OK) and os.path.isdir(path)):
+        return
+    from ottla.cli.start_problems import data_dir_problem
+
+    is_given = settings.data_dir is not None or path == DEFAULT_DATA_DIR
+    problem = data_dir_problem(path, "--data-dir" if is_given else "log.dirs")
+    if problem is not None:
+        raise Failure(problem)
 
 
 def broker_config(settings: Settings) -> BrokerConfig:
@@ -163,9 +211,25 @@ def broker_config(settings: Settings) -> BrokerConfig:
         return BrokerConfig(given)
     except KafkaError as error:
         name = str(getattr(error, "name", ""))
+        if (option := _given_option(settings, name)) is not None:
+            raise Failure(f"{option}: {_reason(error)}", ExitCode.USAGE) from error
         is_from_file = name in file and file[name] == given.get(name)
         place = f"{file.place_of(name)}: " if is_from_file else ""
         raise Failure(f"{place}{str(error).rstrip('.')}") from error
+
+
+def _given_option(settings: Settings, name: str) -> str | None:
+    """The option that set it, with its value."""
+    flag = _FLAGS.get(name)
+    value = None if flag is None else getattr(settings, flag[2:].replace("-", "_"))
+    return None if value is None else f"{flag} {value or repr(value)}"
+
+
+def _reason(error: KafkaError) -> str:
+    reason = str(getattr(error, "reason", error))
+    if "NAME://HOST:PORT" in reason:
+        return f"give it as HOST:PORT, such as {DEFAULT_ADDRESS}"
+    return reason.rstrip(".")
 
 
 def _apply_options(given: dict[str, str], settings: Settings) -> None:
@@ -215,19 +279,25 @@ def _read_file(path: str) -> Properties:
         raise Failure(str(error)) from error
 
 
-def _in_words(error: Exception, config: BrokerConfig) -> str:
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error)
-    if error.errno in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES) and not error.filename:
-        where = ", ".join(str(listener).partition("://")[2] for listener in config.listeners)
-        return f"cannot listen on {where}: {error.strerror}; --listen HOST:PORT picks another place"
-    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-
-
 def _say_ready(info: ReadyInfo, started_s: float) -> None:
     seconds = time.monotonic() - started_s
     print(
         f"ottla {__version__} ready: broker {info.broker_id} on {', '.join(info.addresses)}, "
         f"data in {', '.join(info.data_dirs)} ({seconds:.2f} s)",
+        flush=True,
+    )
+    if sys.stdout.isatty() and info.addresses:
+        _say_what_to_try(info.addresses[0])
+
+
+def _say_what_to_try(address: str) -> None:
+    where = "" if address == DEFAULT_ADDRESS else f" --bootstrap {address}"
+    print(
+        f"""
+Try, in another terminal:
+  echo hello | ottla produce greetings{where}
+  ottla consume greetings --from-beginning{where}
+Ctrl-C stops the broker.
+""",
         flush=True,
     )

@@ -104,8 +104,8 @@ class LogManager:
             if lock is None:
                 self.unlock()
                 raise BrokerStartRefused(
-                    f"{folder.path} is in use by another broker: stop that one first, or point "
-                    "log.dirs elsewhere"
+                    f"{folder.path} is in use by another broker: stop that one first, or choose "
+                    "another folder (--data-dir, log.dirs)"
                 )
             self._locks.append(lock)
         self._check_any_online()

@@ -52,11 +52,12 @@ def claim_folder(disk: Disk, folder_path: str, *, broker_id: int, cluster_id: st
     if found.cluster_id is not None and found.cluster_id != cluster_id:
         raise BrokerStartRefused(
             f"{folder_path} belongs to the cluster {found.cluster_id}, this broker to "
-            f"{cluster_id}: point log.dirs elsewhere, or remove {path} if the data is to be "
-            "taken over"
+            f"{cluster_id}: choose another folder (--data-dir, log.dirs), or remove {path} if the "
+            "data is to be taken over"
         )
     if found.broker_id is not None and found.broker_id != broker_id:
         raise BrokerStartRefused(
             f"{folder_path} belongs to broker {found.broker_id}, this is broker {broker_id}: "
-            f"set broker.id to {found.broker_id}, or point log.dirs elsewhere"
+            f"start it with --broker-id {found.broker_id} (broker.id), or choose another folder "
+            "(--data-dir, log.dirs)"
         )

@@ -128,6 +128,45 @@ def test_a_taken_port_is_said_with_its_address(
         run(Settings(data_dir=str(tmp_path), listen="127.0.0.1:7"))
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (Settings(listen="foo"), "--listen foo: give it as HOST:PORT, such as localhost:9092"),
+        (Settings(listen="9092"), "--listen 9092: give it as HOST:PORT, such as localhost:9092"),
+        (
+            Settings(listen="h:99999"),
+            "--listen h:99999: Port '99999' is not a number from 0 to 65535",
+        ),
+        (
+            Settings(listen="SSL://:1"),
+            "--listen SSL://:1: security protocol SSL is not supported yet, only PLAINTEXT",
+        ),
+        (Settings(advertise="x"), "--advertise x: give it as HOST:PORT, such as localhost:9092"),
+        (Settings(broker_id="-4"), "--broker-id -4: Value must be at least 0"),
+        (Settings(broker_id="x"), "--broker-id x: Not a number of type INT"),
+        (Settings(data_dir=""), "--data-dir '': The list must not be empty"),
+    ],
+)
+def test_an_option_is_blamed_by_its_own_name(settings: Settings, message: str) -> None:
+    with pytest.raises(Failure) as caught:
+        broker_config(settings)
+
+    assert (str(caught.value), caught.value.exit_code) == (message, 2)
+
+
+def test_a_data_dir_that_cannot_be_one_is_said_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.start.set_up_logs", lambda *_, **__: None)
+    file = tmp_path / "a-file"
+    file.write_text("")
+
+    with pytest.raises(Failure, match=rf"^--data-dir {file}: {file} is a file; "):
+        run(Settings(data_dir=str(file)))
+    with pytest.raises(Failure, match=rf"^log\.dirs {file}/below: {file} is a file; "):
+        run(Settings(set=(f"log.dirs={file}/below",)))
+
+
 def test_the_ready_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,3 +176,22 @@ def test_the_ready_line(
     assert capsys.readouterr().out == (
         f"ottla {__version__} ready: broker 1 on 127.0.0.1:43210, data in D (0.12 s)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [("localhost:9092", ""), ("127.0.0.1:43210", " --bootstrap 127.0.0.1:43210")],
+)
+def test_on_a_terminal_it_says_what_to_try_next(
+    address: str,
+    options: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    _say_ready(ReadyInfo(1, [address], ["D"]), 0.0)
+
+    ready, *more = capsys.readouterr().out.splitlines()
+    assert ready.startswith(f"ottla {__version__} ready: ")
+    assert f"  echo hello | ottla produce greetings{options}" in more
+    assert f"  ottla consume greetings --from-beginning{options}" in more

@@ -87,6 +87,7 @@ class InvalidSetting(KafkaError):
             ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {name}: {reason}"
         )
         self.name = name
+        self.reason = reason
 
 
 class UnknownSetting(KafkaError):
