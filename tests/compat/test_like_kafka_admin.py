@@ -23,6 +23,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.ottla_process import OttlaProcess
 from tests.support.raw_client import as_dict
 from tests.support.side_by_side import Both, Subject, a_batch, assert_alike, settle
+from tools.reference.compatibility import KAFKA_APIS
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -43,6 +44,14 @@ def test_versions(both: Both) -> None:
         )
         assert found == {key: wanted[key] for key in found}
         assert found.keys() == set(ANSWERED)
+
+
+def test_the_list_of_kafkas_apis_in_the_docs_is_kafkas(both: Both) -> None:
+    _, kafka = both
+    request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+    answer = kafka.ask(request, ApiVersionsRequest.VERSIONS[-1])
+    found = {one.api_key: [one.min_version, one.max_version] for one in answer.api_keys}
+    assert found == {api["key"]: api["versions"] for api in KAFKA_APIS.values()}
 
 
 @pytest.mark.parametrize(

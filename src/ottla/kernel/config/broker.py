@@ -72,7 +72,7 @@ DIFFERS = (
         "listeners are opened at start",
     ),
 )
-"""Where defaults are not Kafka's. The README prints it."""
+"""Where defaults are not Kafka's. docs/configuration.md prints it."""
 
 LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
@@ -99,6 +99,8 @@ _NOT_YET = (
     "group.coordinator.",
     "leader.",
     "log.cleaner.",
+    "log.local.retention.",
+    "log.preallocate",
     "max.connection.creation.rate",
     "max.connections.per.ip.overrides",
     "num.recovery.threads.",

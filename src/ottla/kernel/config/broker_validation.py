@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _NO_JAVA = "this broker cannot run Java classes; remove it"
 
 # To go on without them would break a promise that the operator relies on.
-_REFUSED = {
+REFUSED = {
     "alter.config.policy.class.name": _NO_JAVA,
     "authorizer.class.name": _NO_JAVA + ", and with it what it would protect",
     "client.quota.callback.class": _NO_JAVA,
@@ -25,7 +25,7 @@ _HARMLESS: tuple[SettingValue, ...] = (None, "", False)
 
 
 def check_refused(given: Mapping[str, SettingValue]) -> None:
-    for name, why in _REFUSED.items():
+    for name, why in REFUSED.items():
         if given.get(name) not in _HARMLESS:
             raise InvalidSetting(name, value_text(given[name]), why)
     if given.get("process.roles") == ("controller",):

@@ -35,6 +35,26 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
+# What is declared, since clients set it, ahead of the part of Ottla that will go by it: compaction,
+# replication and tiered storage. This list only shrinks.
+_NOT_YET = frozenset(
+    {
+        "delete.retention.ms",
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "local.retention.bytes",
+        "local.retention.ms",
+        "max.compaction.lag.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "preallocate",
+        "remote.log.copy.disable",
+        "remote.log.delete.on.disable",
+        "remote.storage.enable",
+        "unclean.leader.election.enable",
+    }
+)
+
 # What the ends of broker settings' names mean for the topic setting in milliseconds.
 _UNIT_MS = {"minutes": 60_000, "hours": 3_600_000}
 
@@ -326,6 +346,10 @@ class TopicConfig:
 
 
 TOPIC_SETTINGS: dict[str, Setting] = settings_of(TopicConfig)
+
+
+def has_no_effect(name: str) -> bool:
+    return name in _NOT_YET
 
 
 def synonym_value(name: str, value: Any) -> Any:

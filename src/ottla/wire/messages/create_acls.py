@@ -1,4 +1,4 @@
-"""CreateAcls.
+"""CreateAcls: adds ACLs.
 
 - Version 1 is the first with pattern types: 3 is literal, 4 prefixed (KIP-290).
 - 2 is flexible.

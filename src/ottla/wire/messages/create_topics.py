@@ -1,4 +1,4 @@
-"""CreateTopics.
+"""CreateTopics: makes topics.
 
 - Version 4 lets the broker choose partitions and replication factor, by -1 (KIP-464).
 - 5 is flexible and answers with what was made, configs included (KIP-525).

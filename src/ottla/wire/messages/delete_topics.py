@@ -1,4 +1,4 @@
-"""DeleteTopics.
+"""DeleteTopics: deletes topics and their records.
 
 - Versions 1 to 5 name topics in a plain list.
 - 4 is flexible.

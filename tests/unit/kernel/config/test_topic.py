@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
+import ottla
 from ottla.kernel.config.broker import BROKER_SETTINGS, BrokerConfig
+from ottla.kernel.config.broker import has_no_effect as broker_has_no_effect
 from ottla.kernel.config.definition import value_text
-from ottla.kernel.config.topic import TOPIC_SETTINGS, TopicConfig, validate_overrides
+from ottla.kernel.config.topic import (
+    TOPIC_SETTINGS,
+    TopicConfig,
+    has_no_effect,
+    validate_overrides,
+)
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 HERE = Path(__file__).parent
@@ -130,3 +137,20 @@ def test_a_compacted_segment_is_closed_before_its_records_must_be_compacted() ->
 def test_a_config_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         TopicConfig().retention_ms = 5  # type: ignore[misc]
+
+
+def test_exactly_what_nothing_reads_is_said_to_have_no_effect() -> None:
+    source = "".join(
+        path.read_text()
+        for path in Path(ottla.__file__).parent.rglob("*.py")
+        if path.parent.name != "config"
+    )
+    unread = {name for name in TOPIC_SETTINGS if f".{name.replace('.', '_')}" not in source}
+    in_segment_bytes = {"internal.segment.bytes"}
+    assert unread - in_segment_bytes == {name for name in TOPIC_SETTINGS if has_no_effect(name)}
+
+
+def test_what_has_no_effect_on_a_topic_has_none_on_the_broker() -> None:
+    for name in filter(has_no_effect, TOPIC_SETTINGS):
+        for synonym in TOPIC_SETTINGS[name].synonyms:
+            assert broker_has_no_effect(synonym), synonym
