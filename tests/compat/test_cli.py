@@ -96,6 +96,8 @@ def test_a_topic_from_create_to_delete(cli: Cli, topic: str) -> None:
         "partitions": 3,
         "replication_factor": 1,
         "records": 0,
+        "size_bytes": 0,
+        "problems": {},
         "internal": False,
     }
     assert topic in cli.out("topics", "list", "--names").splitlines()
@@ -111,6 +113,19 @@ def test_a_topic_from_create_to_delete(cli: Cli, topic: str) -> None:
     assert cli.out("topics", "delete", topic) == f"deleted {topic}\n"
     assert f"no topic '{topic}'" in cli.fails("topics", "describe", topic)
     assert f"no topic '{topic}'" in cli.fails("topics", "delete", topic)
+
+
+def test_records_and_their_size_are_listed(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "2")
+    cli("produce", topic, stdin=b"a\n" * 100)
+
+    listed = {entry["name"]: entry for entry in cli.json("topics", "list")}
+    assert listed[topic]["records"] == 100
+    segments = [*cli.data_dir.glob(f"{topic}-*/*.log")]
+    assert listed[topic]["size_bytes"] == sum(segment.stat().st_size for segment in segments) > 100
+    shown = {line.split()[0]: line.split() for line in cli.out("topics", "list").splitlines()}
+    assert shown[topic][1:4] == ["2", "1", "100"]
+    assert shown[topic][-1] == "ok"
 
 
 def test_describe_shows_health_and_offsets(cli: Cli, topic: str) -> None:

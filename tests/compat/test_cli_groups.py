@@ -117,7 +117,13 @@ def test_a_group_at_work(cli: Cli, topic_of_ten: str, group: str, protocol: str)
             offsets=[TopicPartition(topic_of_ten, owned["member-0"], 3)], asynchronous=False
         )
 
-        assert listed(cli, group) == {"group": group, "state": "Stable", "type": protocol}
+        assert listed(cli, group) == {
+            "group": group,
+            "state": "Stable",
+            "type": protocol,
+            "members": 2,
+            "lag": 2,
+        }
         (described,) = cli.json("groups", "describe", group)
         text = cli.out("groups", "describe", group)
 
@@ -162,7 +168,8 @@ def test_there_is_no_such_group(cli: Cli, group: str) -> None:
     assert f"there is no group '{group}'" in cli.fails("groups", "describe", group)
     assert "GROUP_ID_NOT_FOUND" in cli.fails("groups", "delete", group)
     assert f"there is no group '{group}'" in cli.fails("groups", "delete-offsets", group, "-t", "t")
-    assert "committed nothing" in cli.fails("groups", "reset", group, "--all-topics", "--to-latest")
+    reset = ("groups", "reset", group, "--all-topics", "--to-latest")
+    assert f"there is no group '{group}'" in cli.fails(*reset)
 
 
 def test_watch_shows_the_trend(cli: Cli, topic_of_ten: str, group: str) -> None:
@@ -255,10 +262,20 @@ def test_reset_from_a_file_and_only_what_it_names(cli: Cli, topic_of_ten: str, g
 
 
 def test_reset_makes_a_group_that_was_not_there(cli: Cli, topic_of_ten: str, group: str) -> None:
-    cli("groups", "reset", group, "--topic", f"{topic_of_ten}:1", "--to-offset", "2", "--execute")
+    done = cli(
+        "groups", "reset", group, "--topic", f"{topic_of_ten}:1", "--to-offset", "2", "--execute"
+    )
 
+    assert f"there is no group '{group}'" in done.stderr.decode()
     assert committed(cli, group) == {1: 2}
-    assert listed(cli, group) == {"group": group, "state": "Empty", "type": "classic"}
+    found = listed(cli, group)
+    assert found is not None
+    assert (found["state"], found["type"], found["members"], found["lag"]) == (
+        "Empty",
+        "classic",
+        0,
+        3,
+    )
 
 
 def test_consumers_go_on_from_there(cli: Cli, topic_of_ten: str, group: str, protocol: str) -> None:

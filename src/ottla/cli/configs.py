@@ -70,7 +70,7 @@ def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_j
     if as_json:
         print_json(entries)
     elif entries:
-        columns = [Column("NAME"), Column("VALUE"), Column("SOURCE"), Column("")]
+        columns = [Column("NAME"), Column("VALUE"), Column("SOURCE", rank=1), Column("", rank=2)]
         print_table(
             columns,
             [

@@ -1,13 +1,19 @@
-"""What is wrong with a partition, from what metadata says of it."""
+"""What is wrong with partitions, from what metadata says of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka.admin import AdminClient, TopicMetadata
+
+from ottla.cli.configs import described_configs
 
 OFFLINE = "offline"
 UNDER_REPLICATED = "under-replicated"
 UNDER_MIN_ISR = "under-min-isr"
 NOT_PREFERRED = "not on preferred leader"
+_WORST_FIRST = (OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, NOT_PREFERRED)
 
 
 def problems_of(
@@ -25,3 +31,47 @@ def problems_of(
     if leader is not None and replicas and leader != replicas[0]:
         problems.append(NOT_PREFERRED)
     return problems
+
+
+def problems_by_topic(
+    admin: AdminClient, topics: Mapping[str, TopicMetadata]
+) -> dict[str, Counter[str]]:
+    """How many partitions of each topic have which problem."""
+    # What is all in sync meets any min.insync.replicas: only the others are asked for it.
+    suspects = [
+        name
+        for name, topic in topics.items()
+        if any(len(part.isrs) < len(part.replicas) for part in topic.partitions.values())
+    ]
+    configs = described_configs(admin, "topic", suspects) if suspects else {}
+    min_isrs = {name: int(configs[name]["min.insync.replicas"]["value"]) for name in suspects}
+    return {
+        name: Counter(
+            problem
+            for part in topic.partitions.values()
+            for problem in problems_of(
+                part.leader if part.leader >= 0 else None,
+                part.replicas,
+                part.isrs,
+                min_isrs.get(name, 0),
+            )
+        )
+        for name, topic in topics.items()
+    }
+
+
+def health_text(problems: Mapping[str, int]) -> str:
+    """Worst first, as `problems_of` has them.
+
+    >>> health_text({"under-replicated": 3, "offline": 1})
+    '1 offline, 3 under-replicated'
+    """
+    found = [f"{problems[name]} {name}" for name in _WORST_FIRST if problems.get(name)]
+    return ", ".join(found) or "ok"
+
+
+def all_problems(by_topic: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for problems in by_topic:
+        total.update(problems)
+    return total

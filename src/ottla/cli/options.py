@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+_INT64_MAX = 2**63 - 1
 _ISO_DURATION = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
@@ -33,7 +34,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 def timestamp_ms(text: str, option: str = "--from-timestamp") -> int:
     """Milliseconds since 1970, or an ISO 8601 date or time; local time when it names no zone."""
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and int(text) <= _INT64_MAX:
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
@@ -42,7 +43,8 @@ def timestamp_ms(text: str, option: str = "--from-timestamp") -> int:
             f"{text!r} is neither milliseconds nor ISO 8601 (such as 2026-01-31T12:00:00Z)",
             param_hint=f"'{option}'",
         ) from error
-    return round(moment.timestamp() * 1000)
+    # Before 1970 is no time for Kafka: negative numbers mean other things to it.
+    return max(0, round(moment.timestamp() * 1000))
 
 
 def duration_ms(text: str, option: str) -> int:
@@ -58,7 +60,10 @@ def duration_ms(text: str, option: str) -> int:
             f"{text!r} is no duration such as P7D, PT2H30M, 7d or 2h30m",
             param_hint=f"'{option}'",
         )
-    return round(timedelta(**parts).total_seconds() * 1000)
+    try:
+        return round(timedelta(**parts).total_seconds() * 1000)
+    except OverflowError as error:
+        raise click.BadParameter(f"{text!r} is too long", param_hint=f"'{option}'") from error
 
 
 def iso_of(timestamp: int) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.cli.sparkline import sparkline
-from ottla.cli.tables import Column
+from ottla.cli.tables import Column, drawn_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,15 +27,15 @@ _WIDE = 110
 COLUMNS = (
     Column("QUERY"),
     Column("STATE"),
-    Column("BATCH", is_number=True),
-    Column("ROWS", is_number=True),
+    Column("BATCH", is_number=True, rank=2),
+    Column("ROWS", is_number=True, rank=1),
     Column("ROWS/S", is_number=True),
-    Column(""),
-    Column("TIME", is_number=True),
-    Column(""),
-    Column("WATERMARK"),
+    Column("", rank=5),
+    Column("TIME", is_number=True, rank=3),
+    Column("", rank=7),
+    Column("WATERMARK", rank=4),
     Column("LAG", is_number=True),
-    Column(""),
+    Column("", rank=6),
 )
 _STATE = 1
 
@@ -161,19 +161,13 @@ def summary_text(
 def drawn(
     title: str, note: str, queries: Sequence[QueryProgress], width: int, *, is_running: bool
 ) -> RenderableType:
-    """What `run` shows while it runs, and last of all. Fits a terminal of 80 columns."""
+    """What `run` shows while it runs, and last of all, as wide as the terminal is."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     bars = _BARS if width >= _WIDE else _BARS_NARROW
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in _without_state(COLUMNS):
-        table.add_column(column.title, justify="right" if column.is_number else "left")
-    for query in queries:
-        row = row_of(query, is_running=is_running, bars=bars)
-        # Text, since a name in brackets would be taken for markup.
-        table.add_row(*map(Text, _without_state(row)))
+    rows = [_without_state(row_of(one, is_running=is_running, bars=bars)) for one in queries]
+    table = drawn_table(_without_state(COLUMNS), rows, width)
     return Group(Text(title, style="bold"), Text(), table, Text(), Text(note, style="dim"))
 
 

@@ -4,19 +4,28 @@ when asked."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.options import iso_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 class Column(NamedTuple):
     title: str
     is_number: bool = False
+    rank: int = 0
+    """0 always stays. Of the others the highest is left out first when a terminal is narrow."""
 
 
 Rows = Sequence[Sequence[str]]
+
+_GAP = 2
+"""Between two columns."""
 
 # What a cell means decides its colour, and a colour never says what the text does not.
 _STYLES = {"ok": "green", "offline": "bold red", "none": "bold red"}
@@ -29,10 +38,20 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[Column], rows: Rows) -> None:
-    if sys.stdout.isatty():
-        _draw(columns, rows)
-    else:
+    """On a terminal, columns that matter least give way to those that matter; a pipe gets all."""
+    if not sys.stdout.isatty():
         print(plain(columns, rows))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(drawn_table(columns, rows, console.width))
+    kept = fitting(columns, rows, console.width)
+    if left_out := [
+        one.title for index, one in enumerate(columns) if index not in kept and one.title
+    ]:
+        note = f"This terminal has no room for {', '.join(left_out)}."
+        console.print(note, style="dim", highlight=False, markup=False)
 
 
 def plain(columns: Sequence[Column], rows: Rows) -> str:
@@ -97,25 +116,75 @@ def or_dash(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _draw(columns: Sequence[Column], rows: Rows) -> None:
+def drawn_table(columns: Sequence[Column], rows: Rows, width: int) -> Table:
+    """For a terminal of this width. What is still too wide folds: names between their words, or
+    where they must, and numbers never."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
+    needed = _needed(columns, rows, width)
+    kept = fitting(columns, rows, width)
+    has_room = _total(needed, kept) <= width
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, _GAP - 1, 0, 0),  # The box has a column of its own between two.
+        header_style="bold",
+    )
+    for index in kept:
+        column = columns[index]
         table.add_column(
-            column.title, justify="right" if column.is_number else "left", overflow="fold"
+            column.title,
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=column.is_number,
+            min_width=needed[index] if has_room else None,
         )
     for row in rows:
-        table.add_row(*(Text(cell, style=style_of(cell)) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(row[index], style=style_of(row[index])) for index in kept))
+    return table
+
+
+def fitting(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
+    """Which columns a terminal of this width has room for."""
+    needed = _needed(columns, rows, width)
+    kept = list(range(len(columns)))
+    while _total(needed, kept) > width:
+        least = max(kept, key=lambda index: (columns[index].rank, index))
+        if columns[least].rank == 0:
+            break
+        kept.remove(least)
+    return kept
+
+
+def _needed(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
+    """How narrow a column may be: its longest word stays whole, unless that takes half of the
+    terminal. Such a name folds, rather than to leave out everything beside it."""
+    return [
+        max(
+            len(column.title),
+            *(
+                len(cell) if column.is_number else min(_longest_word(cell), width // 2)
+                for cell in ("", *(row[index] for row in rows))
+            ),
+        )
+        for index, column in enumerate(columns)
+    ]
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(len, cell.split()), default=0)
+
+
+def _total(needed: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(needed[index] + _GAP for index in kept) - _GAP
 
 
 def style_of(cell: str) -> str:
     if cell in _STYLES:
         return _STYLES[cell]
-    if "offline" in cell.split(", "):
+    if re.search(r"(^|\s)offline(,|$)", cell):
         return _STYLES["offline"]
     return _WARNING_STYLE if any(warning in cell for warning in _WARNINGS) else ""

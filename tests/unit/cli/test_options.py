@@ -26,6 +26,7 @@ def test_a_time_is_milliseconds_or_iso_8601() -> None:
     assert timestamp_ms("1700000000123") == 1_700_000_000_123
     assert timestamp_ms("2023-11-14T22:13:20Z") == 1_700_000_000_000
     assert timestamp_ms("2023-11-14T22:13:20.5+00:00") == 1_700_000_000_500
+    assert timestamp_ms("1969-07-20T20:17:00Z") == 0
 
 
 def test_a_time_without_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +39,7 @@ def test_a_time_without_zone_is_local(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-5", "", "12:00"])
+@pytest.mark.parametrize("text", ["yesterday", "-5", "", "12:00", "9" * 20])
 def test_no_time_is_a_usage_error(text: str) -> None:
     with pytest.raises(click.BadParameter):
         timestamp_ms(text)
@@ -71,3 +72,8 @@ def test_what_is_no_duration(text: str) -> None:
         duration_ms(text, "--by-duration")
 
     assert "--by-duration" in caught.value.format_message()
+
+
+def test_a_duration_that_no_clock_has() -> None:
+    with pytest.raises(click.BadParameter, match="too long"):
+        duration_ms("99999999999d", "--by-duration")

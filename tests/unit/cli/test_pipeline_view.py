@@ -154,7 +154,7 @@ def test_the_live_table(width: int) -> None:
     titles = [column.title for column in COLUMNS if column.title and column.title != "STATE"]
     assert lines[2].split() == titles
     bars = "█" * (4 if width == 80 else 12)
-    assert lines[3].split() == [
+    assert lines[4].split() == [
         *("traffic", "1,234", "15,000,000", "123,456", bars, "1.4", "s", bars),
         *("-", "60,007", bars),
     ]

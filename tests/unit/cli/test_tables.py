@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Sequence
 
 import pytest
+from rich.console import Console
 
 from ottla.cli.tables import (
     Column,
+    Rows,
+    drawn_table,
     duration_text,
+    fitting,
     heading,
     plain,
     print_facts,
@@ -38,6 +44,63 @@ def test_a_table_in_a_pipe_has_no_lines_and_no_colours(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == "clicks\nTOPIC  RECORDS  HEALTH\na            1  offline\n"
 
 
+NARROW = [
+    Column("GROUP"),
+    Column("STATE", rank=1),
+    Column("LAG", is_number=True),
+    Column("COORDINATOR", is_number=True, rank=3),
+    Column("HEALTH", rank=2),
+]
+ROW = ["billing", "PreparingRebalance", "1200", "1", "offline, under-replicated"]
+
+
+@pytest.mark.parametrize(
+    ("width", "titles"),
+    [
+        (80, ["GROUP", "STATE", "LAG", "COORDINATOR", "HEALTH"]),
+        (54, ["GROUP", "STATE", "LAG", "HEALTH"]),
+        (40, ["GROUP", "STATE", "LAG"]),
+        (20, ["GROUP", "LAG"]),
+        (5, ["GROUP", "LAG"]),
+    ],
+)
+def test_a_narrow_terminal_has_what_matters_most(width: int, titles: list[str]) -> None:
+    assert [NARROW[index].title for index in fitting(NARROW, [ROW], width)] == titles
+
+
+def test_words_and_numbers_stay_whole_and_a_long_name_folds() -> None:
+    name = "eu-west-1.shop.orders.enriched.by-customer.v2"
+    lines = drawn_lines(NARROW, [[name, *ROW[1:]]], width=60)
+
+    assert max(map(len, lines)) <= 60
+    assert "PreparingRebalance" in lines[2]
+    assert lines[2].endswith("1200")
+    # Read down its column it is all there.
+    assert "".join(line.split("  ")[0].strip() for line in lines[2:]) == name
+
+
+def test_a_terminal_is_told_what_it_does_not_see(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "54")
+
+    print_table(NARROW, [ROW])
+    out = capsys.readouterr().out
+    assert "This terminal has no room for COORDINATOR." in out
+    monkeypatch.setenv("COLUMNS", "100")
+    print_table(NARROW, [ROW])
+    assert "no room" not in capsys.readouterr().out
+
+
+def drawn_lines(columns: Sequence[Column], rows: Rows, *, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawn_table(columns, rows, width))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
 def test_facts_stand_below_one_another(capsys: pytest.CaptureFixture[str]) -> None:
     print_facts([("id", "x"), ("partitions", "3")])
 
@@ -58,6 +121,9 @@ def test_json_keeps_its_letters(capsys: pytest.CaptureFixture[str]) -> None:
         ("ok", "green"),
         ("offline, under-replicated", "bold red"),
         ("under-replicated", "yellow"),
+        ("2 under-replicated, 1 under-min-isr", "yellow"),
+        ("2 offline", "bold red"),
+        ("1 offline, 2 under-replicated", "bold red"),
         ("offline-events", ""),
         ("12", ""),
     ],

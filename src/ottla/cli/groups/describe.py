@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 
 import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.groups.read import Json, described_groups, listed_groups
 from ottla.cli.options import json_option
+from ottla.cli.short_ids import short_ids
 from ottla.cli.tables import Column, heading, or_dash, print_facts, print_json, print_table
 
 
@@ -70,6 +72,9 @@ def describe(
 
 
 def _print_group(group: Json) -> None:
+    members = [member["member_id"] for member in group["members"]]
+    # A pipe gets whole ids: what reads it may look for them.
+    names = short_ids(members) if sys.stdout.isatty() else {one: one for one in members}
     heading(group["group"])
     coordinator = group["coordinator"]
     facts = [
@@ -82,43 +87,47 @@ def _print_group(group: Json) -> None:
     print_facts(facts)
     if group["partitions"]:
         print()
-        _print_partitions(group["partitions"])
+        _print_partitions(group["partitions"], names)
     if group["members"]:
         print()
-        _print_members(group["members"])
+        _print_members(group["members"], names)
 
 
-def _print_partitions(partitions: Sequence[Json]) -> None:
+def _print_partitions(partitions: Sequence[Json], names: Mapping[str, str]) -> None:
     columns = [
         Column("TOPIC"),
         Column("PARTITION", is_number=True),
-        Column("COMMITTED", is_number=True),
-        Column("LATEST", is_number=True),
+        Column("COMMITTED", is_number=True, rank=2),
+        Column("LATEST", is_number=True, rank=3),
         Column("LAG", is_number=True),
-        Column("MEMBER"),
+        Column("MEMBER", rank=1),
     ]
-    keys = ("partition", "committed_offset", "latest_offset", "lag", "member_id")
-    print_table(
-        columns, [[part["topic"], *(or_dash(part[key]) for key in keys)] for part in partitions]
-    )
+    keys = ("partition", "committed_offset", "latest_offset", "lag")
+    rows = [
+        [part["topic"], *(or_dash(part[key]) for key in keys), names.get(part["member_id"], "-")]
+        for part in partitions
+    ]
+    print_table(columns, rows)
 
 
-def _print_members(members: Sequence[Json]) -> None:
+def _print_members(members: Sequence[Json], names: Mapping[str, str]) -> None:
     columns = [
         Column("MEMBER"),
-        Column("CLIENT"),
-        Column("HOST"),
-        Column("INSTANCE"),
+        Column("CLIENT", rank=1),
+        Column("HOST", rank=2),
+        Column("INSTANCE", rank=3),
         Column("PARTITIONS"),
     ]
-    keys = ("member_id", "client_id", "host", "instance_id")
-    print_table(
-        columns,
+    keys = ("client_id", "host", "instance_id")
+    rows = [
         [
-            [*(or_dash(member[key]) for key in keys), _assignment_text(member["partitions"])]
-            for member in members
-        ],
-    )
+            names[member["member_id"]],
+            *(or_dash(member[key]) for key in keys),
+            _assignment_text(member["partitions"]),
+        ]
+        for member in members
+    ]
+    print_table(columns, rows)
 
 
 def _assignment_text(partitions: Sequence[Json]) -> str:

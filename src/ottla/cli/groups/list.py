@@ -7,9 +7,17 @@ import sys
 import click
 
 from ottla.cli.client import Cluster, client_options
-from ottla.cli.groups.read import listed_groups
+from ottla.cli.groups.read import listed_groups, summarized_groups
 from ottla.cli.options import json_option
-from ottla.cli.tables import Column, print_json, print_table
+from ottla.cli.tables import Column, or_dash, print_json, print_table
+
+_COLUMNS = [
+    Column("GROUP"),
+    Column("STATE", rank=1),
+    Column("MEMBERS", is_number=True, rank=2),
+    Column("LAG", is_number=True),
+    Column("TYPE", rank=3),
+]
 
 
 @click.command("list")
@@ -17,17 +25,22 @@ from ottla.cli.tables import Column, print_json, print_table
 @json_option
 @client_options
 def list_groups(cluster: Cluster, only_names: bool, as_json: bool) -> None:
-    """List consumer groups.
+    """List consumer groups, with how many members they have and how far they are behind.
 
-    With --json: [{"group", "state", "type"}, ...].
+    LAG sums up all partitions in which a group has committed: `describe` shows each.
+
+    \b
+    With --json: [{"group", "state", "type", "members", "lag"}, ...]; what is not known is null.
     """
-    groups = listed_groups(cluster.admin())
+    admin = cluster.admin()
     if only_names:
-        print("".join(f"{group['group']}\n" for group in groups), end="")
-    elif as_json:
+        print("".join(f"{group['group']}\n" for group in listed_groups(admin)), end="")
+        return
+    groups = summarized_groups(admin)
+    if as_json:
         print_json(groups)
     elif groups:
-        columns = [Column("GROUP"), Column("STATE"), Column("TYPE")]
-        print_table(columns, [[group["group"], group["state"], group["type"]] for group in groups])
+        keys = ("group", "state", "members", "lag", "type")
+        print_table(_COLUMNS, [[or_dash(group[key]) for key in keys] for group in groups])
     elif sys.stdout.isatty():
-        print("no groups yet; a consumer with a group.id makes one")
+        print("No groups yet. Make one: ottla consume TOPIC --group NAME")

@@ -52,6 +52,31 @@ def listed_groups(admin: AdminClient) -> list[Json]:
     )
 
 
+def summarized_groups(admin: AdminClient) -> list[Json]:
+    """All groups with the number of members and the lag. Of one that cannot be described, such as
+    another kind than consumers make, these are null."""
+    groups = listed_groups(admin)
+    if not groups:
+        return []
+    names = [group["group"] for group in groups]
+    described, _ = wait_for(
+        admin.describe_consumer_groups(names, request_timeout=REQUEST_TIMEOUT_S)
+    )
+    committed, _ = _asked_offsets(admin, described)
+    wanted = {key for offsets in committed.values() for key in offsets}
+    latest = offsets_of(admin, wanted, LATEST)
+    for group in groups:
+        name = group["group"]
+        group["members"] = group["lag"] = None
+        if name in described:
+            group["state"] = state_text(described[name].state, described[name].type)
+            group["members"] = len(described[name].members)
+        group["lag"] = _total(
+            _lag(offset, latest.get(key)) for key, offset in committed.get(name, {}).items()
+        )
+    return groups
+
+
 def described_groups(
     admin: AdminClient, names: Sequence[str], *, must_exist: bool = True
 ) -> list[Json]:
@@ -91,6 +116,15 @@ def group_not_found(admin: AdminClient, name: str) -> Failure:
 
 def committed_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dict[Partition, int]]:
     """By group. One that is not there has none."""
+    answers, failures = _asked_offsets(admin, names)
+    if failures:
+        raise Failure(f"could not read the offsets of {one_line(failures.items())}")
+    return answers
+
+
+def _asked_offsets(
+    admin: AdminClient, names: Iterable[str]
+) -> tuple[dict[str, dict[Partition, int]], dict[str, str]]:
     # The client takes one group a call: all are under way before the first is waited for.
     futures = {
         name: future
@@ -100,9 +134,7 @@ def committed_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dic
         ).values()
     }
     answers, failures = wait_for(futures)
-    if failures:
-        raise Failure(f"could not read the offsets of {one_line(failures.items())}")
-    return {
+    committed = {
         name: {
             (found.topic, found.partition): found.offset
             for found in answer.topic_partitions
@@ -110,6 +142,7 @@ def committed_offsets(admin: AdminClient, names: Iterable[str]) -> dict[str, dic
         }
         for name, answer in answers.items()
     }
+    return committed, failures
 
 
 def _owners(members: Sequence[Any]) -> dict[Partition, str]:
@@ -121,7 +154,6 @@ def _owners(members: Sequence[Any]) -> dict[Partition, str]:
 
 
 def _group(description: Any, partitions: list[Json]) -> Json:
-    lags = [part["lag"] for part in partitions if part["lag"] is not None]
     coordinator = description.coordinator
     return {
         "group": description.group_id,
@@ -133,7 +165,7 @@ def _group(description: Any, partitions: list[Json]) -> Json:
             "host": coordinator.host,
             "port": coordinator.port,
         },
-        "lag": sum(lags) if lags else None,
+        "lag": _total(part["lag"] for part in partitions),
         "members": [
             {
                 "member_id": member.member_id,
@@ -154,15 +186,24 @@ def _group(description: Any, partitions: list[Json]) -> Json:
 def _partition(
     key: Partition, committed: int | None, latest: int | None, member_id: str | None
 ) -> Json:
-    lag = None
-    if committed is not None and latest is not None:
-        # A commit may be ahead of the log, after an unclean election or by hand.
-        lag = max(0, latest - committed)
     return {
         "topic": key[0],
         "partition": key[1],
         "committed_offset": committed,
         "latest_offset": latest,
-        "lag": lag,
+        "lag": _lag(committed, latest),
         "member_id": member_id,
     }
+
+
+def _lag(committed: int | None, latest: int | None) -> int | None:
+    if committed is None or latest is None:
+        return None
+    # A commit may be ahead of the log, after an unclean election or by hand.
+    return max(0, latest - committed)
+
+
+def _total(lags: Iterable[int | None]) -> int | None:
+    """Of those that are known; None where none is."""
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None

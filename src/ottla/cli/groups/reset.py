@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
-from ottla.cli.errors import Failure
+from ottla.cli.errors import Failure, warn
 from ottla.cli.groups.plan import Move, offsets_in_file, planned, selection_of_all, shifted
-from ottla.cli.groups.read import INACTIVE_STATES, committed_offsets, state_text
+from ottla.cli.groups.read import INACTIVE_STATES, committed_offsets, group_not_found, state_text
 from ottla.cli.offsets import EARLIEST, LATEST, Partition, offsets_of
 from ottla.cli.options import duration_ms, json_option, timestamp_ms
 from ottla.cli.plan_first import execute_option, say_only_planned
@@ -75,7 +75,9 @@ def reset(
     elif bool(selection) == all_topics:
         raise click.UsageError("say which partitions: either --topic or --all-topics")
     admin = cluster.admin()
-    refuse_active(admin, group)
+    is_there = is_there_and_idle(admin, group)
+    if all_topics and not is_there:
+        raise group_not_found(admin, group)
     committed = committed_offsets(admin, [group])[group]
     if target == "from_file":
         selection = selection_of_all(value)
@@ -83,6 +85,9 @@ def reset(
     if not partitions:
         raise Failure(f"{group!r} has committed nothing yet; name partitions by --topic")
     plan = make_plan(admin, partitions, committed, target, value)
+    if not is_there:
+        # No error: this is how one says where a new group begins.
+        warn(f"{group_not_found(admin, group)} (a reset makes it)")
     if not as_json:
         _print_plan(plan)
     if execute:
@@ -107,7 +112,8 @@ def _the_one_target(targets: Mapping[str, Any]) -> tuple[str, Any]:
     if name == "to_datetime":
         return "to_time", timestamp_ms(value, "--to-datetime")
     if name == "by_duration":
-        return "to_time", int(time.time() * 1000) - duration_ms(value, "--by-duration")
+        since_ms = int(time.time() * 1000) - duration_ms(value, "--by-duration")
+        return "to_time", max(0, since_ms)
     return name, value
 
 
@@ -115,9 +121,9 @@ def _print_plan(plan: Sequence[Move]) -> None:
     columns = [
         Column("TOPIC"),
         Column("PARTITION", is_number=True),
-        Column("COMMITTED", is_number=True),
+        Column("COMMITTED", is_number=True, rank=2),
         Column("NEW", is_number=True),
-        Column("LAG", is_number=True),
+        Column("LAG", is_number=True, rank=1),
         Column("NOTE"),
     ]
     rows = [
@@ -134,8 +140,9 @@ def _print_plan(plan: Sequence[Move]) -> None:
     print_table(columns, rows)
 
 
-def refuse_active(admin: AdminClient, group: str) -> None:
-    """The coordinator would refuse too, but with a code that says nothing of members."""
+def is_there_and_idle(admin: AdminClient, group: str) -> bool:
+    """False if there is no such group. Raises Failure if it has members: the coordinator would
+    refuse too, but with a code that says nothing of them."""
     futures = admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)
     described, failures = wait_for(futures)
     if failures:
@@ -147,6 +154,7 @@ def refuse_active(admin: AdminClient, group: str) -> None:
             f"{group!r} is active ({state}, members: {len(found.members)}); "
             "stop its consumers first, since they would commit over it"
         )
+    return bool(found.state != ConsumerGroupState.DEAD)
 
 
 def make_plan(

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.groups.read import Json
 from ottla.cli.options import iso_of
+from ottla.cli.short_ids import short_ids
 from ottla.cli.sparkline import sparkline
+from ottla.cli.tables import Column, drawn_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
 _HISTORY = 30
+_BARS = 20
 
 Key = tuple[str, str, int]
 Read = Callable[[], list[Json]]
@@ -76,9 +79,10 @@ def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) 
         from rich.console import Console
         from rich.live import Live
 
-        with Live(console=Console(), auto_refresh=False) as live:
+        console = Console()
+        with Live(console=console, auto_refresh=False) as live:
             for groups in shown:
-                live.update(drawn(groups, history), refresh=True)
+                live.update(drawn(groups, history, console.width), refresh=True)
     else:
         for groups in shown:
             for line in plain_lines(_now(), groups, history):
@@ -111,7 +115,7 @@ def plain_lines(now: str, groups: Sequence[Json], history: LagHistory) -> list[s
     ]
 
 
-def drawn(groups: Sequence[Json], history: LagHistory) -> RenderableType:
+def drawn(groups: Sequence[Json], history: LagHistory, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -121,37 +125,40 @@ def drawn(groups: Sequence[Json], history: LagHistory) -> RenderableType:
         line = f"  {group['state']}, {_members(group)}, lag {_number(group['lag'])}, {trend}"
         parts += [
             Text.assemble((group["group"], "bold"), line),
-            _drawn_lags(group, history),
+            _drawn_lags(group, history, width),
             Text(),
         ]
     return Group(*parts, Text("Ctrl-C ends", style="dim"))
 
 
-def _drawn_lags(group: Json, history: LagHistory) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    table.add_column("TOPIC", overflow="fold")
-    for title in ("PARTITION", "COMMITTED", "LATEST", "LAG", "TREND"):
-        table.add_column(title, justify="right")
-    table.add_column("", min_width=_HISTORY, no_wrap=True)
-    table.add_column("MEMBER", overflow="fold")
-    for part, key in zip(group["partitions"], _keys(group), strict=True):
-        cells = [
+def _drawn_lags(group: Json, history: LagHistory, width: int) -> Table:
+    columns = [
+        Column("TOPIC"),
+        Column("PARTITION", is_number=True),
+        Column("COMMITTED", is_number=True, rank=4),
+        Column("LATEST", is_number=True, rank=5),
+        Column("LAG", is_number=True),
+        Column("TREND", is_number=True, rank=1),
+        Column("", is_number=True, rank=2),
+        Column("MEMBER", rank=3),
+    ]
+    owners = [part["member_id"] for part in group["partitions"] if part["member_id"]]
+    names = short_ids(owners)
+    rows = [
+        [
             part["topic"],
             str(part["partition"]),
             _number(part["committed_offset"]),
             _number(part["latest_offset"]),
             _number(part["lag"]),
             trend_text(history.rate([key])),
-            history.line(key),
-            part["member_id"] or "-",
+            # As wide from the beginning as it will be: columns that come and go make one dizzy.
+            history.line(key)[-_BARS:].rjust(_BARS),
+            names.get(part["member_id"], "-"),
         ]
-        # Text, since a name in brackets would be taken for markup.
-        table.add_row(*map(Text, cells))
-    return table
+        for part, key in zip(group["partitions"], _keys(group), strict=True)
+    ]
+    return drawn_table(columns, rows, width)
 
 
 def _keys(group: Json) -> list[Key]:

@@ -14,11 +14,12 @@ from ottla.cli.client import (
 )
 from ottla.cli.configs import Change, alter_entity
 from ottla.cli.options import pairs
+from ottla.cli.topics.create import PARTITION_COUNT
 
 
 @click.command("alter")
 @click.argument("name")
-@click.option("-p", "--partitions", type=click.IntRange(1), help="The new count; it only grows.")
+@click.option("-p", "--partitions", type=PARTITION_COUNT, help="The new count; it only grows.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set.")
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to default.")
 @client_options

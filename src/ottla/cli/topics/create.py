@@ -9,19 +9,20 @@ from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_lin
 from ottla.cli.errors import Failure
 from ottla.cli.options import pairs
 
+# What librdkafka takes at most.
+PARTITION_COUNT = click.IntRange(1, 100_000)
+_REPLICA_COUNT = click.IntRange(1, 10_000)
 _BROKER_DEFAULT = -1
 _TOPIC_EXISTS = "(TOPIC_ALREADY_EXISTS)"
 
 
 @click.command("create")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option(
-    "-p", "--partitions", type=click.IntRange(1), help="How many. [default: the broker's]"
-)
+@click.option("-p", "--partitions", type=PARTITION_COUNT, help="How many. [default: the broker's]")
 @click.option(
     "-r",
     "--replication-factor",
-    type=click.IntRange(1),
+    type=_REPLICA_COUNT,
     help="Copies of each partition. [default: the broker's]",
 )
 @click.option(

@@ -14,15 +14,25 @@ from ottla.cli.client import (
     find_topic,
 )
 from ottla.cli.errors import Failure
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+
+_WHAT_IS_LOST = {
+    CONSUMER_OFFSETS: "the groups and the committed offsets of all consumers",
+    TRANSACTION_STATE: "the state of all transactions",
+}
 
 
 @click.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Also topics that brokers keep for themselves.")
 @client_options
-def delete(cluster: Cluster, names: tuple[str, ...], yes: bool) -> None:
+def delete(cluster: Cluster, names: tuple[str, ...], yes: bool, force: bool) -> None:
     """Delete topics with all their records. On a terminal it asks first."""
     unique = list(dict.fromkeys(names))
+    for name in unique:
+        if name in _WHAT_IS_LOST and not force:
+            raise Failure(f"{name!r} holds {_WHAT_IS_LOST[name]}; --force deletes it all the same")
     admin = cluster.admin()
     for name in unique:
         find_topic(admin, name)

@@ -138,10 +138,10 @@ def _print_topic(topic: Json, *, is_first: bool) -> None:
     columns = [
         Column("PARTITION", is_number=True),
         Column("LEADER", is_number=True),
-        Column("REPLICAS"),
-        Column("ISR"),
-        Column("EARLIEST", is_number=True),
-        Column("LATEST", is_number=True),
+        Column("REPLICAS", rank=3),
+        Column("ISR", rank=4),
+        Column("EARLIEST", is_number=True, rank=2),
+        Column("LATEST", is_number=True, rank=1),
         Column("HEALTH"),
     ]
     print_table(

@@ -10,11 +10,22 @@ import click
 from confluent_kafka.admin import AdminClient
 
 from ottla.cli.client import METADATA_TIMEOUT_S, Cluster, client_options
-from ottla.cli.offsets import EARLIEST, LATEST, offsets_of
+from ottla.cli.health import health_text, problems_by_topic
+from ottla.cli.log_dirs import replicas_on_disk, sizes_by_topic
+from ottla.cli.offsets import EARLIEST, LATEST, Partition, offsets_of
 from ottla.cli.options import json_option
-from ottla.cli.tables import Column, print_json, print_table
+from ottla.cli.tables import Column, or_dash, print_json, print_table, size_text
 
 Json = dict[str, Any]
+
+_COLUMNS = [
+    Column("TOPIC"),
+    Column("PARTITIONS", is_number=True, rank=3),
+    Column("REPLICAS", is_number=True, rank=4),
+    Column("RECORDS", is_number=True),
+    Column("SIZE", is_number=True, rank=2),
+    Column("HEALTH", rank=1),
+]
 
 
 @click.command("list")
@@ -23,45 +34,57 @@ Json = dict[str, Any]
 @json_option
 @client_options
 def list_topics(cluster: Cluster, internal: bool, only_names: bool, as_json: bool) -> None:
-    """List topics, with how much is in them.
+    """List topics, with how much is in them and whether all is well.
 
-    RECORDS is the latest offset less the earliest: what compaction and transactions leave out
-    is still counted.
+    RECORDS is the latest offset less the earliest, which is more than there is where a topic is
+    compacted or written in transactions. SIZE is that on disk, of all replicas.
 
-    With --json: [{"name", "partitions", "replication_factor", "records", "internal"}, ...].
+    \b
+    With --json: [{"name", "partitions", "replication_factor", "records", "size_bytes",
+      "problems": {PROBLEM: PARTITIONS}, "internal"}, ...]; what is not known is null.
     """
     admin = cluster.admin()
-    metadata = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
-    names = sorted(name for name in metadata if internal or not name.startswith("__"))
+    metadata = admin.list_topics(timeout=METADATA_TIMEOUT_S)
+    names = sorted(name for name in metadata.topics if internal or not name.startswith("__"))
     if only_names:
         print("".join(f"{name}\n" for name in names), end="")
         return
-    partitions = [(name, number) for name in names for number in metadata[name].partitions]
-    counts = _record_counts(admin, partitions)
-    topics: list[Json] = [
-        {
-            "name": name,
-            "partitions": len(metadata[name].partitions),
-            "replication_factor": max(
-                (len(partition.replicas) for partition in metadata[name].partitions.values()),
-                default=0,
-            ),
-            "records": _sum_of([counts.get((name, n)) for n in metadata[name].partitions]),
-            "internal": name.startswith("__"),
-        }
-        for name in names
-    ]
+    topics = _described(cluster, admin, metadata, names) if names else []
     if as_json:
         print_json(topics)
     elif topics:
         _print_list(topics)
     elif sys.stdout.isatty():
-        print("no topics yet; create one with `ottla topics create NAME`")
+        print("No topics yet. Create one: ottla topics create NAME")
 
 
-def _record_counts(
-    admin: AdminClient, partitions: Sequence[tuple[str, int]]
-) -> dict[tuple[str, int], int]:
+def _described(
+    cluster: Cluster, admin: AdminClient, metadata: Any, names: Sequence[str]
+) -> list[Json]:
+    found = {name: metadata.topics[name] for name in names}
+    counts = _record_counts(
+        admin, [(name, number) for name in names for number in found[name].partitions]
+    )
+    replicas = replicas_on_disk(cluster, metadata.brokers.values())
+    sizes = None if replicas is None else sizes_by_topic(replicas)
+    problems = problems_by_topic(admin, found)
+    return [
+        {
+            "name": name,
+            "partitions": len(topic.partitions),
+            "replication_factor": max(
+                (len(partition.replicas) for partition in topic.partitions.values()), default=0
+            ),
+            "records": _sum_of([counts.get((name, number)) for number in topic.partitions]),
+            "size_bytes": None if sizes is None else sizes.get(name, 0),
+            "problems": dict(problems[name]),
+            "internal": name.startswith("__"),
+        }
+        for name, topic in found.items()
+    ]
+
+
+def _record_counts(admin: AdminClient, partitions: Sequence[Partition]) -> dict[Partition, int]:
     earliest = offsets_of(admin, partitions, EARLIEST)
     latest = offsets_of(admin, partitions, LATEST)
     return {key: latest[key] - earliest[key] for key in latest if key in earliest}
@@ -74,17 +97,15 @@ def _sum_of(counts: Sequence[int | None]) -> int | None:
 
 
 def _print_list(topics: Sequence[Json]) -> None:
-    columns = [
-        Column("TOPIC"),
-        Column("PARTITIONS", is_number=True),
-        Column("REPLICAS", is_number=True),
-        Column("RECORDS", is_number=True),
+    rows = [
+        [
+            topic["name"],
+            str(topic["partitions"]),
+            str(topic["replication_factor"]),
+            or_dash(topic["records"]),
+            "-" if topic["size_bytes"] is None else size_text(topic["size_bytes"]),
+            health_text(topic["problems"]),
+        ]
+        for topic in topics
     ]
-    keys = ("partitions", "replication_factor", "records")
-    print_table(
-        columns, [[topic["name"], *(_text(topic[key]) for key in keys)] for topic in topics]
-    )
-
-
-def _text(number: int | None) -> str:
-    return "?" if number is None else str(number)
+    print_table(_COLUMNS, rows)

@@ -148,9 +148,9 @@ def _print_producers(producers: Sequence[Producer]) -> None:
     columns = [
         Column("PRODUCER ID", is_number=True),
         Column("EPOCH", is_number=True),
-        Column("COORDINATOR EPOCH", is_number=True),
-        Column("LAST SEQUENCE", is_number=True),
-        Column("LAST TIMESTAMP"),
+        Column("COORDINATOR EPOCH", is_number=True, rank=3),
+        Column("LAST SEQUENCE", is_number=True, rank=2),
+        Column("LAST TIMESTAMP", rank=1),
         Column("START OFFSET", is_number=True),
     ]
     rows = [

@@ -88,12 +88,12 @@ def _print_hanging(hanging: Sequence[Json]) -> None:
         Column("TOPIC"),
         Column("PARTITION", is_number=True),
         Column("START OFFSET", is_number=True),
-        Column("PRODUCER ID", is_number=True),
-        Column("EPOCH", is_number=True),
-        Column("COORDINATOR EPOCH", is_number=True),
-        Column("LAST TIMESTAMP"),
-        Column("OPEN FOR"),
-        Column("TRANSACTIONAL ID"),
+        Column("PRODUCER ID", is_number=True, rank=3),
+        Column("EPOCH", is_number=True, rank=4),
+        Column("COORDINATOR EPOCH", is_number=True, rank=5),
+        Column("LAST TIMESTAMP", rank=6),
+        Column("OPEN FOR", rank=1),
+        Column("TRANSACTIONAL ID", rank=2),
     ]
     keys = ("partition", "start_offset", "producer_id", "producer_epoch", "coordinator_epoch")
     rows = [

@@ -91,8 +91,8 @@ def list_transactions(
     elif transactions:
         columns = [
             Column("TRANSACTIONAL ID"),
-            Column("COORDINATOR", is_number=True),
-            Column("PRODUCER ID", is_number=True),
+            Column("COORDINATOR", is_number=True, rank=2),
+            Column("PRODUCER ID", is_number=True, rank=1),
             Column("STATE"),
         ]
         keys = ("transactional_id", "coordinator_id", "producer_id", "state")

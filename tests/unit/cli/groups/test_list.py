@@ -17,9 +17,23 @@ def test_list(fake: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["groups", "list"]) == 0
     assert words(capsys.readouterr().out) == [
-        ["GROUP", "STATE", "TYPE"],
-        ["a", "Stable", "classic"],
-        ["billing", "Empty", "classic"],
+        ["GROUP", "STATE", "MEMBERS", "LAG", "TYPE"],
+        ["a", "Stable", "1", "-", "classic"],
+        ["billing", "Empty", "0", "6", "classic"],
     ]
     assert main(["groups", "list", "--names"]) == 0
     assert capsys.readouterr().out == "a\nbilling\n"
+
+
+def test_a_cluster_without_groups(
+    fake: FakeAdmin, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.committed.clear()
+
+    assert main(["groups", "list"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["groups", "list", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["groups", "list"]) == 0
+    assert capsys.readouterr().out.startswith("No groups yet. Make one: ottla consume TOPIC --gr")

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.cli.errors import Failure
 from ottla.cli.groups.plan import Move
-from ottla.cli.groups.reset import commit, make_plan, refuse_active
+from ottla.cli.groups.reset import commit, is_there_and_idle, make_plan
 from ottla.cli.main import main
 from tests.unit.cli.groups.fake_admin import FakeAdmin, member
 
@@ -41,12 +41,12 @@ def test_a_group_with_members_is_refused(
     fake = FakeAdmin(members={"g": [member("m")]}, state=state, type=type)
 
     with pytest.raises(Failure, match=f"'g' is active {words}.*stop its consumers"):
-        refuse_active(as_admin(fake), "g")
+        is_there_and_idle(as_admin(fake), "g")
 
 
-def test_a_group_without_members_is_not_nor_one_that_is_not_there() -> None:
-    refuse_active(as_admin(FakeAdmin(committed={"g": {}})), "g")
-    refuse_active(as_admin(FakeAdmin()), "g")
+def test_a_group_without_members_is_told_from_one_that_is_not_there() -> None:
+    assert is_there_and_idle(as_admin(FakeAdmin(committed={"g": {}})), "g")
+    assert not is_there_and_idle(as_admin(FakeAdmin()), "g")
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,24 @@ def test_all_topics_are_those_with_offsets(
     (move,) = json.loads(capsys.readouterr().out)["partitions"]
     assert (move["partition"], move["new_offset"]) == (0, 4)
 
+    fake.members["other"] = []
     assert main(["groups", "reset", "other", "--all-topics", "--to-offset", "0"]) == 1
     assert "'other' has committed nothing yet" in capsys.readouterr().err
+
+
+def test_a_group_that_is_not_there(fake: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["groups", "reset", "biling", "--all-topics", "--to-latest"]) == 1
+    assert capsys.readouterr().err == (
+        "ottla: there is no group 'biling'; did you mean 'billing'?\n"
+    )
+
+    # It may be a new one that shall begin somewhere.
+    args = ["groups", "reset", "biling", "-t", "clicks:1", "--to-latest", "--execute"]
+    assert main(args) == 0
+    assert capsys.readouterr().err == (
+        "ottla: there is no group 'biling'; did you mean 'billing'? (a reset makes it)\n"
+    )
+    assert fake.altered == [("biling", {("clicks", 1): 1000})]
 
 
 def test_an_active_group_is_refused(fake: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_a_line_for_each_group() -> None:
 
 def test_the_drawn_table_has_bars_and_names_in_brackets() -> None:
     console = Console(file=io.StringIO(), width=140)
-    console.print(drawn([group(30, 0)], history_of(group(10, 0), group(30, 0))))
+    console.print(drawn([group(30, 0)], history_of(group(10, 0), group(30, 0)), console.width))
 
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
@@ -102,6 +102,16 @@ def test_the_drawn_table_has_bars_and_names_in_brackets() -> None:
     assert ["clicks", "0", "9,970", "10,000", "30", "+10.0/s", "▃█", "[m-1]"] in lines
     assert ["clicks", "1", "10,000", "10,000", "0", "steady", "▁▁", "[m-1]"] in lines
     assert "billing  Stable, 1 member, lag 30, +10.0/s" in text
+
+
+def test_a_narrow_terminal_has_the_lag_and_its_trend() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    console.print(drawn([group(30, 0)], history_of(group(10, 0), group(30, 0)), console.width))
+
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert ["clicks", "0", "30", "+10.0/s", "▃█"] in [line.split() for line in lines]
 
 
 def test_it_ends_after_so_many_samples(capsys: pytest.CaptureFixture[str]) -> None:
