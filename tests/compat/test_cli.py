@@ -229,7 +229,7 @@ def test_keys_nulls_headers_and_compression(cli: Cli, topic: str, compression: s
     assert records[7]["key"] == "key7"
     assert records[7]["headers"] == [{"key": "h", "value": "1"}, {"key": "n", "value": "2"}]
     assert (records[-1]["key"], records[-1]["value"]) == ("last", None)
-    shown = cli.out("consume", topic, "-o", "end-1", "-p", "2", "-e", "--key", "--headers")
+    shown = cli.out("consume", topic, "-o", "end-1", "-p", "2", "-e", "--keys", "--headers")
     assert shown == "h=1,n=2\tlast\tnull\n"
 
 

@@ -30,7 +30,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Records": {
         "produce": _Entry("produce", "Write lines to a topic."),
-        "consume": _Entry("consume", "Read records of a topic."),
+        "consume": _Entry("consume.command", "Read records of topics."),
     },
     "Groups": {
         "groups": _Entry("groups.command", "List, describe, reset and delete consumer groups."),
