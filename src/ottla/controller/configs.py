@@ -45,7 +45,7 @@ class Configs:
             if topic not in self._image.topics:
                 check_topic_name(topic)
                 raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic!r}."
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist."
                 )
             known = self._image.topic_configs
             config = plan(known.get(topic, {}))

@@ -50,8 +50,9 @@ def _check_replication_factor(racks: Mapping[int, str | None], replication_facto
     if replication_factor > len(racks):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replicas need as many brokers, and {len(racks)} are running."
-            " Ask for fewer replicas or start more brokers.",
+            f"Unable to replicate the partition {replication_factor} time(s): The target "
+            f"replication factor of {replication_factor} cannot be reached because only "
+            f"{len(racks)} broker(s) are registered.",
         )
 
 

@@ -18,16 +18,19 @@ _CLUSTER_METADATA = "__cluster_metadata"
 
 def check_topic_name(name: str) -> None:
     if not name:
-        problem = "it is empty"
+        problem = "the empty string is not allowed"
     elif name in (".", ".."):
-        problem = f"{name!r} means a folder"
+        problem = f"'{name}' is not allowed"
     elif len(name) > NAME_LENGTH_MAX:
-        problem = f"it has {len(name)} characters, and at most {NAME_LENGTH_MAX} are allowed"
+        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
     elif not _LEGAL.fullmatch(name):
-        problem = f"{name!r} has characters other than ASCII letters, digits, '.', '_' and '-'"
+        problem = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
     else:
         return
-    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"This is no name for a topic: {problem}.")
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def check_not_reserved(name: str) -> None:
@@ -49,6 +52,6 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
         if other != name and other.replace(".", "_") == unified:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic {name!r} differs from the existing {other!r} only in '.' and '_', which"
-                " metrics cannot tell apart. Take another name.",
+                f"Topic '{name}' collides with existing topic: {other}. They differ only in '.' "
+                "and '_', which metrics cannot tell apart; choose another name.",
             )

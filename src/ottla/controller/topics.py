@@ -140,12 +140,14 @@ class Topics:
             image = self._image.topics.get(topic)
             if image is None:
                 raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic!r}."
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    "This server does not host this topic-partition. "
+                    f"The topic '{topic}' does not exist.",
                 )
             return image
         image = self._image.topics_by_id.get(topic)
         if image is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
         return image
 
     def _plan_creation(self, topic: NewTopic) -> TopicCreated:
@@ -153,7 +155,7 @@ class Topics:
         check_topic_name(topic.name)
         if topic.name in self._image.topics:
             raise KafkaError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"There is a topic {topic.name!r} already."
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
             )
         check_collision(topic.name, self._image.topics)
         config = _without_nulls(topic.config)
@@ -170,14 +172,13 @@ class Topics:
         if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"{topic.replication_factor} replicas are none. Ask for 1 or more, or for -1, the"
-                " broker's default.",
+                "Replication factor must be larger than 0, or -1 to use the default value.",
             )
         if topic.partition_count < USE_DEFAULT or topic.partition_count == 0:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"{topic.partition_count} partitions are none. Ask for 1 or more, or for -1, the"
-                " broker's default.",
+                "Number of partitions was set to an invalid non-positive value. Use 1 or more, or "
+                "-1 for the broker's default.",
             )
         count = topic.partition_count
         count = self._defaults.partition_count if count == USE_DEFAULT else count
@@ -189,25 +190,30 @@ class Topics:
         )
 
     def _manual(self, topic: NewTopic) -> list[tuple[int, ...]]:
-        if topic.partition_count != USE_DEFAULT or topic.replication_factor != USE_DEFAULT:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                "Replicas are placed by hand, so the numbers of partitions and of replicas follow"
-                " from that: set both to -1.",
-            )
+        for count, name in (
+            (topic.replication_factor, "replication factor"),
+            (topic.partition_count, "numPartitions"),
+        ):
+            if count != USE_DEFAULT:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A manual partition assignment was specified, but {name} was not set to -1.",
+                )
         check_partition_count(len(topic.assignments))
         by_partition: dict[int, tuple[int, ...]] = {}
         factor: int | None = None
         for partition, brokers in topic.assignments:
             if partition in by_partition:
-                raise _bad_assignment(f"partition {partition} is placed twice")
+                raise _bad_assignment(
+                    f"Found multiple manual partition assignments for partition {partition}"
+                )
             self._check_assignment(partition, brokers, factor)
             factor = len(brokers)
             by_partition[partition] = tuple(brokers)
         if sorted(by_partition) != list(range(len(by_partition))):
             raise _bad_assignment(
-                f"the partitions are {sorted(by_partition)}, where 0 to {len(by_partition) - 1}"
-                " without a gap are needed"
+                "partitions should be a consecutive 0-based integer sequence, and are "
+                f"{sorted(by_partition)}"
             )
         return [by_partition[partition] for partition in range(len(by_partition))]
 
@@ -215,16 +221,21 @@ class Topics:
         self, topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> list[tuple[int, ...]]:
         present = len(topic.partitions)
-        if count <= present:
+        if count == present:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS, f"Topic already has {present} partition(s)."
+            )
+        if count < present:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"Topic {topic.name!r} has {present} partitions; {count} would not be more, and a"
-                " topic cannot have fewer than before.",
+                f"The topic {topic.name} currently has {present} partition(s); {count} would not "
+                "be an increase.",
             )
         additional = count - present
         if assignments is not None and len(assignments) != additional:
             raise _bad_assignment(
-                f"{additional} partitions are to be added, and {len(assignments)} are placed"
+                f"Attempted to add {additional} additional partition(s), but only "
+                f"{len(assignments)} assignment(s) were specified."
             )
         check_partition_count(additional)
         factor = len(topic.partitions[0].replicas)
@@ -242,19 +253,22 @@ class Topics:
 
     def _check_assignment(self, partition: int, brokers: Sequence[int], factor: int | None) -> None:
         if not brokers:
-            raise _bad_assignment(f"partition {partition} is given no broker")
+            raise _bad_assignment("The manual partition assignment includes an empty replica list.")
         for broker in brokers:
             if broker not in self._image.brokers:
                 raise _bad_assignment(
-                    f"partition {partition} is given to broker {broker}, which is not running"
+                    f"The manual partition assignment includes broker {broker}, but no such "
+                    "broker is registered."
                 )
-        if len(set(brokers)) != len(brokers):
-            raise _bad_assignment(
-                f"partition {partition} is given to a broker twice: {list(brokers)}"
-            )
+            if brokers.count(broker) > 1:
+                raise _bad_assignment(
+                    f"The manual partition assignment includes the broker {broker} more than once."
+                )
         if factor is not None and len(brokers) != factor:
             raise _bad_assignment(
-                f"partition {partition} has {len(brokers)} replicas, those before it {factor}"
+                "The manual partition assignment includes a partition with "
+                f"{len(brokers)} replica(s), but this is not consistent with previous partitions, "
+                f"which have {factor} replica(s)."
             )
 
     def _partition(
@@ -278,15 +292,13 @@ def check_partition_count(count: int) -> None:
     if count > PARTITION_COUNT_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{count} partitions are more than one request may add, which is"
-            f" {PARTITION_COUNT_MAX}. Create fewer, and add the rest afterwards.",
+            "Excessively large number of partitions per request. "
+            f"{count} are asked for, and at most {PARTITION_COUNT_MAX} can be added at once.",
         )
 
 
 def _bad_assignment(problem: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Replicas cannot be placed like this: {problem}."
-    )
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
 
 
 def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
@@ -294,7 +306,7 @@ def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
     if nulls:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"No value is given for {', '.join(nulls)}. Leave out what should have its default.",
+            f"Null value not supported for topic configs: {', '.join(nulls)}",
         )
     return {name: value for name, value in config.items() if value is not None}
 

@@ -39,5 +39,6 @@ def _compile(regex: str) -> Any:
             reason = reason.decode(errors="replace")
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"the regular expression {regex[:100]!r} is not one of RE2: {str(reason)[:200]}",
+            f"SubscribedTopicRegex `{regex[:100]}` is not a valid regular expression: "
+            f"{str(reason)[:200]}",
         ) from None

@@ -247,17 +247,24 @@ def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         if policy.is_compacted and record.key is None:
-            errors.append(RecordError(index, "a compacted topic takes no record without a key"))
+            errors.append(RecordError(index, "Compacted topic cannot accept message without key"))
         elif checks_timestamps and timestamp != NO_TIMESTAMP and not oldest <= timestamp <= newest:
             code = ErrorCode.INVALID_TIMESTAMP
-            message = f"timestamp {timestamp} is not between {oldest} and {newest}"
+            message = (
+                f"Timestamp {timestamp} of message with offset {index} is out of range. The "
+                f"timestamp should be within [{oldest}, {newest}]"
+            )
             errors.append(RecordError(index, message))
         if len(errors) == RECORD_ERRORS_MAX:
             break
     if errors:
+        summary = "One or more records have been rejected"
+        if code is ErrorCode.INVALID_TIMESTAMP:
+            summary += " due to invalid timestamp"
+        else:
+            summary += f" due to {len(errors)} record errors in total"
         first = errors[0]
-        summary = f"{len(errors)} of the records are refused; {first.batch_index}: {first.message}"
-        raise RecordsRejected(code, summary, errors)
+        raise RecordsRejected(code, f"{summary}; {first.batch_index}: {first.message}", errors)
     return max_timestamp
 
 

@@ -42,7 +42,7 @@ class ReplicaManager:
                 raise StorageFailure(f"the log dir of {topic}-{index} is offline")
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"this broker does not host partition {topic}-{index}",
+                f"This server does not host this topic-partition. ({topic}-{index})",
             )
         if partition.log.folder.failure is not None:
             partition.log.folder.check_online()

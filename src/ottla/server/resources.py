@@ -26,15 +26,16 @@ def resource_type(code: int) -> ResourceType:
         return ResourceType(code)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"Resource type {code} is not supported: topics (2), brokers (4) and groups (32) have "
-        "settings.",
+        f"Unknown resource type {code}: topics (2), brokers (4) and groups (32) have settings.",
     )
 
 
 def check_topic(services: Services, name: str) -> None:
     check_topic_name(name)
     if name not in services.image.topics:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        )
 
 
 def check_group(name: str) -> None:
@@ -47,9 +48,14 @@ def broker_of(services: Services, name: str) -> int | None:
     """The broker that a resource names; None stands for the settings of all brokers."""
     if name == "":
         return None
+    if not name.lstrip("-").isdecimal():
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
+        )
     if name != str(services.broker_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"This is broker {services.broker_id}, and the request is for broker {name!r}.",
+            f"Unexpected broker id, expected {services.broker_id} or empty string, but received "
+            f"{name}",
         )
     return services.broker_id

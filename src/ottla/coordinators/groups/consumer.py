@@ -114,7 +114,9 @@ class ConsumerProtocol:
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch != JOIN_EPOCH:
-            raise _no_such_group(request.group_id)
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {request.group_id} not found."
+            )
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
                 upgraded = upgrade(group, self._context, records)
@@ -147,7 +149,7 @@ class ConsumerProtocol:
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         group = self._context.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            raise _no_such_group(request.group_id)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
         member = group.checked_member(request.member_id, request.instance_id)
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch
@@ -311,10 +313,12 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         return
     is_answer_lost = epoch == member.previous_member_epoch and epoch < member.member_epoch
     if not (is_answer_lost and member.owns_only_assigned(request.topic_partitions)):
+        comparison = "greater" if epoch > member.member_epoch else "smaller"
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"{member.member_id} is in epoch {member.member_epoch}, not {epoch}: it must give up "
-            "all partitions and join again",
+            f"The consumer group member has a {comparison} member epoch ({epoch}) than the one "
+            f"known by the group coordinator ({member.member_epoch}). The member must abandon all "
+            "its partitions and rejoin.",
         )
 
 
@@ -357,7 +361,3 @@ def _stale(member: ConsumerMember, epoch: int) -> KafkaError:
         else ErrorCode.STALE_MEMBER_EPOCH,
         f"{member.member_id} is in epoch {member.member_epoch}, not {epoch}",
     )
-
-
-def _no_such_group(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")

@@ -139,7 +139,7 @@ class ConsumerGroup:
         if found is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
-                f"{member_id!r} is no member of group {self.group_id!r}",
+                f"Member {member_id} is not a member of group {self.group_id}.",
             )
         return found
 
@@ -157,12 +157,13 @@ class ConsumerGroup:
         if found is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
-                f"no member of group {self.group_id!r} has the instance id {instance_id!r}",
+                f"Instance id {instance_id} is unknown.",
             )
         if found.member_id != member_id:
             raise KafkaError(
                 ErrorCode.FENCED_INSTANCE_ID,
-                f"another consumer has joined with the instance id {instance_id!r}",
+                f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                f"{found.member_id}.",
             )
         return found
 

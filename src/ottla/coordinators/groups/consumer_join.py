@@ -57,7 +57,9 @@ def joining_static_member(
     if not (is_released or is_classic or existing.uses_classic_protocol):
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"{existing.member_id} has the instance id {instance_id!r}, and has not left",
+            f"Static member {member_id} with instance id {instance_id} cannot join the "
+            f"group because the instance id is owned by a member. ({existing.member_id}, which "
+            "has not left)",
         )
     member = replace(
         existing,

@@ -185,14 +185,20 @@ class GroupShard:
         described = DescribedGroup(group_id=group_id, group_state="Dead")
         if client.api_version >= NOT_FOUND_IS_TOLD_SINCE:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = f"There is no classic group {group_id!r}."
+            described.error_message = (
+                f"Group {group_id} not found."
+                if group is None
+                else f"Group {group_id} is not a classic group."
+            )
         return described
 
     def describe_consumer_group(self, group_id: str) -> ConsumerDescribedGroup:
         group = self._context.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return self._consumer.describe(group)
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id!r}.")
+        if group is None and not self.offsets.knows(group_id):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
     def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
         group = self._find(group_id)

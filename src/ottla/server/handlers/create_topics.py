@@ -28,9 +28,7 @@ async def handle(
         try:
             check_partition_count(partition_count)
             if counts[topic.name] > 1:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"The request names topic {topic.name!r} twice."
-                )
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             results.append(await _create(services, topic, request.validate_only))
         except KafkaError as error:
             results.append(

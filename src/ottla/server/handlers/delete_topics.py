@@ -31,7 +31,7 @@ async def handle(
         results.append(result)
         try:
             if len(same) > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names the topic twice.")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             await _delete(services, same[0], result)
         except KafkaError as error:
             result.error_code = error.code
@@ -63,10 +63,12 @@ async def _delete(
             "Topics cannot be deleted: delete.topic.enable is false on this broker.",
         )
     has_id = state.topic_id != NO_TOPIC_ID
-    if has_id == (state.name is not None):
+    if has_id and state.name is not None:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "Name the topic either by its name or by its id."
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
         )
+    if not has_id and state.name is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     deleted = await services.topics.delete(state.topic_id if state.name is None else state.name)
     result.name = deleted.name
     result.topic_id = deleted.id

@@ -7,12 +7,14 @@ from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-NO_AUTHORIZER = "No authorizer is configured on the broker: there are no ACLs to read or change."
+NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(
     services: Services, request: DescribeAclsRequest, context: RequestContext
 ) -> DescribeAclsResponse:
     return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, resources=[]
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+        resources=[],
     )

@@ -24,14 +24,16 @@ def handle(
     services: Services, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     image = services.image
+    if request.endpoint_type == CONTROLLER_ENDPOINTS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+        )
     if request.endpoint_type != BROKER_ENDPOINTS:
         return DescribeClusterResponse(
-            error_code=(
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE
-                if request.endpoint_type == CONTROLLER_ENDPOINTS
-                else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            ),
-            error_message="this is a broker: it describes broker endpoints only",
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
     response = DescribeClusterResponse(
         cluster_id=image.cluster_id or "",
