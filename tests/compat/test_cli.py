@@ -128,6 +128,22 @@ def test_records_and_their_size_are_listed(cli: Cli, topic: str) -> None:
     assert shown[topic][-1] == "ok"
 
 
+def test_trim(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "2")
+    cli("produce", topic, "--partition", "0", stdin=b"a\nb\nc\nd\n")
+
+    planned = cli.json("topics", "trim", topic, "--keep", "1")
+    assert [part["deleted"] for part in planned["partitions"]] == [3, 0]
+    assert values(read_all(cli, topic)) == ["a", "b", "c", "d"]
+    trimmed = cli.out("topics", "trim", topic, "--keep", "1", "--execute")
+    assert trimmed.splitlines()[-1] == f"trimmed {topic}"
+    assert values(read_all(cli, topic)) == ["d"]
+    cli("topics", "alter", topic, "-c", "cleanup.policy=compact")
+    refused = cli.fails("topics", "trim", topic, "--older-than", "0s", "--execute")
+    assert "cleanup.policy=compact" in refused
+    assert values(read_all(cli, topic)) == ["d"]
+
+
 def test_describe_shows_health_and_offsets(cli: Cli, topic: str) -> None:
     cli("topics", "create", topic)
     cli("produce", topic, stdin=b"a\nb\n")

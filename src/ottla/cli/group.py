@@ -25,7 +25,9 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "demo": _Entry("demo.command", "Start a broker with a live stream of events, to watch."),
     },
     "Topics": {
-        "topics": _Entry("topics.command", "Create, list, describe, alter and delete topics."),
+        "topics": _Entry(
+            "topics.command", "Create, list, describe, alter, trim and delete topics."
+        ),
         "configs": _Entry("configs", "Describe and alter settings of topics and brokers."),
     },
     "Records": {

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, wait_for
+from ottla.cli.errors import Failure
 
 Partition = tuple[str, int]
 
 EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
+
+
+class Bounds(NamedTuple):
+    """Of a partition's log."""
+
+    earliest: int
+    latest: int
+    """Behind the last record that all in-sync replicas have."""
 
 
 def offsets_of(
@@ -34,4 +43,25 @@ def offsets_of(
     return {
         (partition.topic, partition.partition): answer.offset
         for partition, answer in answers.items()
+    }
+
+
+def bounds_of(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
+    """Raises Failure where a partition has no leader that knows."""
+    earliest = offsets_of(admin, partitions, EARLIEST)
+    latest = offsets_of(admin, partitions, LATEST)
+    for topic, number in partitions:
+        if (topic, number) not in earliest or (topic, number) not in latest:
+            raise Failure(f"{topic}:{number} has no leader that could be asked for its offsets")
+    return {key: Bounds(earliest[key], latest[key]) for key in partitions}
+
+
+def offsets_since(
+    admin: AdminClient, bounds: Mapping[Partition, Bounds], timestamp_ms: int
+) -> dict[Partition, int]:
+    """Of the first record that is not older. Where none is as young as that, the next will be."""
+    found = offsets_of(admin, bounds, OffsetSpec.for_timestamp(timestamp_ms))
+    return {
+        key: found[key] if found.get(key, -1) >= 0 else latest
+        for key, (_, latest) in bounds.items()
     }

@@ -6,9 +6,12 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from ottla.cli.offsets import LATEST, offsets_of
+from ottla.cli.errors import Failure
+from ottla.cli.offsets import LATEST, Bounds, bounds_of, offsets_of, offsets_since
+from tests.unit.cli.groups import fake_admin
 
 
 class FakeAdmin:
@@ -34,3 +37,15 @@ def test_without_partitions_nobody_is_asked() -> None:
     admin: Any = None
 
     assert offsets_of(admin, [], LATEST) == {}
+
+
+def test_bounds_of_logs_and_what_is_since_a_time() -> None:
+    fake: Any = fake_admin.FakeAdmin(latest={("t", 0): 10, ("t", 1): 20})
+    fake.earliest["t", 0] = 3
+    fake.by_time["t", 0] = 5
+
+    bounds = bounds_of(fake, [("t", 0), ("t", 1)])
+    assert bounds == {("t", 0): Bounds(3, 10), ("t", 1): Bounds(0, 20)}
+    assert offsets_since(fake, bounds, 1_700_000_000_000) == {("t", 0): 5, ("t", 1): 20}
+    with pytest.raises(Failure, match="t:2 has no leader"):
+        bounds_of(fake, [("t", 2)])

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.errors import Failure, warn
 from ottla.cli.groups.plan import Move, offsets_in_file, planned, selection_of_all, shifted
 from ottla.cli.groups.read import INACTIVE_STATES, committed_offsets, group_not_found, state_text
-from ottla.cli.offsets import EARLIEST, LATEST, Partition, offsets_of
+from ottla.cli.offsets import Partition, bounds_of, offsets_since
 from ottla.cli.options import duration_ms, json_option, timestamp_ms
 from ottla.cli.plan_first import execute_option, say_only_planned
 from ottla.cli.selection import existing_partitions, selection_of, topic_option
@@ -164,16 +164,12 @@ def make_plan(
     target: str,
     value: Any,
 ) -> list[Move]:
-    earliest = offsets_of(admin, partitions, EARLIEST)
-    latest = offsets_of(admin, partitions, LATEST)
-    for topic, number in partitions:
-        if (topic, number) not in earliest or (topic, number) not in latest:
-            raise Failure(f"{topic}:{number} has no leader that could be asked for its offsets")
+    bounds = bounds_of(admin, partitions)
     wanted: Mapping[Partition, int]
     if target == "to_earliest":
-        wanted = earliest
+        wanted = {key: earliest for key, (earliest, _) in bounds.items()}
     elif target == "to_latest":
-        wanted = latest
+        wanted = {key: latest for key, (_, latest) in bounds.items()}
     elif target == "to_offset":
         wanted = dict.fromkeys(partitions, value)
     elif target == "shift_by":
@@ -181,13 +177,8 @@ def make_plan(
     elif target == "from_file":
         wanted = value
     else:
-        found = offsets_of(admin, partitions, OffsetSpec.for_timestamp(value))
-        # Nothing is as young as that: the next record will be.
-        wanted = {key: found[key] if found.get(key, -1) >= 0 else latest[key] for key in partitions}
-    return [
-        planned(key, committed.get(key), wanted[key], earliest[key], latest[key])
-        for key in partitions
-    ]
+        wanted = offsets_since(admin, bounds, value)
+    return [planned(key, committed.get(key), wanted[key], *bounds[key]) for key in partitions]
 
 
 def commit(admin: AdminClient, group: str, plan: Sequence[Move]) -> None:

@@ -1,4 +1,4 @@
-"""`ottla topics`: create, list, describe, alter and delete topics."""
+"""`ottla topics`: create, list, describe, alter, trim and delete topics."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from ottla.cli.topics.create import create
 from ottla.cli.topics.delete import delete
 from ottla.cli.topics.describe import describe
 from ottla.cli.topics.list import list_topics
+from ottla.cli.topics.trim import trim
 
 
-@click.group("topics", cls=CommandGroup, commands=[create, list_topics, describe, alter, delete])
+@click.group(
+    "topics", cls=CommandGroup, commands=[create, list_topics, describe, alter, trim, delete]
+)
 def command() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter, trim and delete topics."""
