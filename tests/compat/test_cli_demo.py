@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def demo(environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_it_ends_by_itself_with_every_event_read_back(
+def test_it_ends_by_itself_with_every_record_read_back(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     done = subprocess.run(
@@ -42,9 +43,12 @@ def test_it_ends_by_itself_with_every_event_read_back(
 
     assert (done.returncode, done.stderr) == (0, "")
     *lines, last = done.stdout.splitlines()
+    assert lines[1].startswith("plots, live: http://127.0.0.1:")
     assert lines[-1].lstrip().startswith("2.")
-    assert "events written" in last
-    assert os.listdir(tmp_path) == []
+    (page,) = tmp_path.iterdir()
+    written, read_back = (int(text.replace(",", "")) for text in re.findall(r"[\d,]{3,}", last)[:2])
+    assert written == read_back > 0
+    assert last.endswith(f"page: {page}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -52,7 +56,8 @@ def test_a_signal_leaves_no_broker_behind(
     tmp_path: Path, demo: subprocess.Popen[str], number: signal.Signals
 ) -> None:
     assert demo.stdout is not None
-    demo.stdout.readline()
+    while "records written" not in demo.stdout.readline():
+        pass
     (broker,) = psutil.Process(demo.pid).children()
     demo.send_signal(number)
     out, err = demo.communicate(timeout=60)
@@ -60,4 +65,4 @@ def test_a_signal_leaves_no_broker_behind(
     assert (demo.returncode, err) == (0, "")
     assert "read back" in out
     assert not broker.is_running()
-    assert os.listdir(tmp_path) == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [".html"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,16 @@ from ottla.cli.errors import Failure
 
 _READY = re.compile(r"ready: broker (\d+) on (\S+), data in ")
 _STOP_TIMEOUT_S = 10.0
+DEFAULT_PORT = 9092
+
+
+def _is_taken(port: int) -> bool:
+    """Whether anybody answers there, on any of the addresses that localhost has."""
+    try:
+        socket.create_connection(("localhost", port), timeout=0.5).close()
+    except OSError:
+        return False
+    return True
 
 
 class ChildBroker:
@@ -22,14 +33,28 @@ class ChildBroker:
 
     def __init__(self) -> None:
         self.bootstrap = ""
+        self.port = 0
         self.start_s = 0.0
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-demo-")
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> ChildBroker:
+        """On the usual port if that is free, and else on any."""
+        try:
+            if not _is_taken(DEFAULT_PORT):
+                try:
+                    return self._start(DEFAULT_PORT)
+                except Failure:
+                    pass  # somebody was quicker, or may not use it: any other port will do
+            return self._start(0)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _start(self, port: int) -> ChildBroker:
         command = [sys.executable, "-P", "-m", "ottla", "start"]
         command += ["--data-dir", os.path.join(self._folder.name, "data")]
-        command += ["--listen", "127.0.0.1:0"]
+        command += ["--listen", f"127.0.0.1:{port}"]
         began_s = time.monotonic()
         with open(self._log_path, "wb") as log:
             self._process = subprocess.Popen(
@@ -41,17 +66,13 @@ class ChildBroker:
                 start_new_session=True,
             )
         assert self._process.stdout is not None, "a pipe was asked for"
-        try:
-            ready = _READY.search(self._process.stdout.readline())
-        except BaseException:
-            self._stop()
-            raise
+        ready = _READY.search(self._process.stdout.readline())
         if ready is None:
             self._process.wait(_STOP_TIMEOUT_S)
-            reason = self.log_text().strip().removeprefix("ottla: ") or "it said nothing"
-            self._stop()
-            raise Failure(reason)
+            self._process.stdout.close()
+            raise Failure(self.log_text().strip().removeprefix("ottla: ") or "it said nothing")
         self.bootstrap = ready[2]
+        self.port = int(self.bootstrap.rpartition(":")[2])
         self.start_s = time.monotonic() - began_s
         return self
 

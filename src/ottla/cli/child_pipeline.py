@@ -80,6 +80,14 @@ class ChildPipeline:
             shutil.rmtree(self._folder, ignore_errors=True)
             time.sleep(0.02)
 
+    @property
+    def lake(self) -> str:
+        return self._path("lake")
+
+    def elapsed_s(self) -> float:
+        """Since its start."""
+        return time.monotonic() - self._started_s
+
     def exit_code(self) -> int | None:
         """None while it runs."""
         return None if self._process is None else self._process.poll()

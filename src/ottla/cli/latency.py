@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -13,7 +13,7 @@ class Summary(NamedTuple):
     max_ms: float
 
 
-def summary_of(latencies_ms: array[float]) -> Summary | None:
+def summary_of(latencies_ms: Collection[float]) -> Summary | None:
     """Nearest-rank percentiles; None when nothing was measured."""
     if not latencies_ms:
         return None

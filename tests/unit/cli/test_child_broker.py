@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli import child_broker
 from ottla.cli.child_broker import ChildBroker
 from ottla.cli.errors import Failure
 
@@ -29,6 +30,29 @@ def test_it_serves_and_leaves_nothing_behind(temporary_folder: Path) -> None:
 
     assert broker.exit_code() == 0
     assert os.listdir(temporary_folder) == []
+
+
+def test_it_takes_another_port_where_the_usual_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setattr(child_broker, "DEFAULT_PORT", other.getsockname()[1])
+        with ChildBroker() as broker:
+            assert broker.port not in (0, other.getsockname()[1])
+    # Now nobody is there.
+    with ChildBroker() as broker:
+        assert broker.port == child_broker.DEFAULT_PORT
+        assert broker.bootstrap == f"127.0.0.1:{broker.port}"
+
+
+def test_a_port_that_is_bound_but_does_not_answer_is_not_insisted_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(child_broker, "DEFAULT_PORT", other.getsockname()[1])
+        with ChildBroker() as broker:
+            assert broker.port not in (0, other.getsockname()[1])
 
 
 def test_a_broker_that_does_not_start_says_why(

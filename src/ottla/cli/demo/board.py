@@ -1,197 +1,329 @@
-"""What the demo shows of the activity pipeline: a board that refreshes on a terminal, a line every
-few seconds elsewhere."""
+"""The demo's screen: a board that refreshes on a terminal, a line every few seconds elsewhere. From
+the first second it shows the broker; below, Spark's start, and then what Spark finds out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ottla.cli.demo.history import Rate
+from ottla.cli.demo.look import Look, SparkLook
+from ottla.cli.demo.read_back import READ_RECORDS, ReadRecord
 from ottla.cli.demo.results import Results
 from ottla.cli.sparkline import sparkline
+from ottla.cli.tables import size_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
-# It fits a terminal of 80 columns and 24 lines.
-_WIDTH = 80
-_BARS = 32
-_PLACES = 5
-_BAR_CELLS = 10
+WIDTH_MAX = 120
+_SIDES = 6
+"""Columns of the frame, with its padding."""
+_NAME, _NUMBER, _GAP = 15, 10, 2
+_LINES = 8
+"""Of the frame, and between the parts: all that is neither flow nor middle nor hints."""
+_PLACES_MAX = 10
 _LENGTHS = 12
+_HINT = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One look at all that goes on."""
-
-    written: int
-    read: int
-    rates: Sequence[Rate]
-    rate: Rate
-    results: Results
-    queries: Mapping[str, Mapping[str, Any]]
-    """The last batch of each."""
-
-    @property
-    def lag(self) -> int:
-        return max(0, self.written - self.read)
-
-
-def plain_line(seconds: float, shown: Shown) -> str:
-    head = (
-        f"{seconds:5.1f} s: {shown.written:,} records written ({shown.rate.written:,.0f}/s), "
-        f"{shown.read:,} read by Spark ({shown.rate.read:,.0f}/s)"
-    )
-    minutes, day = shown.results.in_order(), shown.results.newest_day()
-    if not minutes or day is None:
-        return f"{head}; no results yet"
+def plain_line(look: Look) -> str:
+    head = f"{look.elapsed_s:5.1f} s: {look.written:,} records written ({look.rates[0]:,.0f}/s)"
+    p50, p99 = _latency_texts(look)
+    head += f", end to end {p50} {p99}" if p50 else ""
+    memory = _memory_text(look)
+    head += f", broker {memory}" if memory else ""
+    spark = look.spark
+    if spark is None:
+        return head
+    day = spark.results.newest_day()
+    if day is None:
+        passed = [name for name, passed_s in spark.stages if passed_s is not None]
+        done = f" ({passed[-1]} is there)" if passed else ""
+        return f"{head}; Spark starts{done}"
     return (
-        f"{head}; {day.page_views:,} page views of {day.visitors:,} visitors in {len(minutes):,} "
-        f"minutes, {shown.results.sessions:,} sessions"
+        f"{head}; {spark.read:,} read by Spark: {day.page_views:,} page views of "
+        f"{day.visitors:,} visitors, {spark.results.sessions:,} sessions"
     )
 
 
-def board(title: str, subtitle: str, shown: Shown) -> RenderableType:
+def closing_line(look: Look) -> str:
+    """What the demo did."""
+    head = f"{look.written:,} records written"
+    spark = look.spark
+    if spark is None:
+        p50, _ = _latency_texts(look)
+        return f"{head}, {look.read_back:,} read back" + (f", {p50} end to end" if p50 else "")
+    day = spark.results.newest_day()
+    if day is None:
+        return f"{head}; no results yet, Spark was still starting"
+    return (
+        f"{head}, {spark.read:,} read by Spark: {day.page_views:,} page views of "
+        f"{day.visitors:,} visitors, {spark.results.sessions:,} sessions"
+    )
+
+
+def _latency_texts(look: Look) -> tuple[str, str]:
+    last = look.recent[-1] if look.recent else None
+    if last is None or last.p50_ms is None or last.p99_ms is None:
+        return "", ""
+    return f"p50 {_ms(last.p50_ms)}", f"p99 {_ms(last.p99_ms)}"
+
+
+def _ms(milliseconds: float) -> str:
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def _memory_text(look: Look) -> str:
+    memory = look.recent[-1].memory_bytes if look.recent else None
+    return "" if memory is None else size_text(memory)
+
+
+def board(look: Look, width: int, height: int) -> RenderableType:
+    """Fits 60 columns and 24 lines; with more room it shows more."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
 
+    width = min(width, WIDTH_MAX)
+    room = width - _SIDES
+    flow, hints = _flow(look, room), _hints(look)
+    lines = height - flow.row_count - hints.row_count - _LINES
     return Panel(
-        Group(
-            _flow(shown),
-            Text(),
-            _answers(shown.results),
-            Text(),
-            _rankings(shown.results),
-            Text(),
-            _queries(shown.queries),
-        ),
-        title=Text(title, style="bold"),
-        subtitle=Text(subtitle, style="dim"),
+        Group(flow, Text(), *_middle(look, room, lines), Text(), hints),
+        title=Text(f"ottla {look.version} on {look.bootstrap}", style="bold"),
+        subtitle=_dim(f"up {_up_text(look.elapsed_s)}, Ctrl-C ends"),
         title_align="left",
         subtitle_align="left",
         padding=(0, 2),
-        width=_WIDTH,
+        width=width,
     )
 
 
-def _facts() -> Table:
-    """A name, two numbers and bars."""
+def _up_text(seconds: float) -> str:
+    """
+    >>> _up_text(42), _up_text(3700), _up_text(100_000)
+    ('42 s', '61 min', '27 h')
+    """
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds // 60:.0f} min" if seconds < 36_000 else f"{seconds // 3600:.0f} h"
+
+
+def _middle(look: Look, room: int, lines: int) -> list[RenderableType]:
+    """What there is most to say of. `lines` are those of a list, beside headings and gaps."""
+    from rich.text import Text
+
+    spark = look.spark
+    if spark is None:
+        return [_records(look.records, room, lines + 3)]
+    if spark.results.newest_day() is None:
+        stages = _stages(spark)
+        return [stages, Text(), _records(look.records, room, lines + 2 - stages.row_count)]
+    answers = _answers(spark, room)
+    places = max(1, min(lines - answers.row_count, _PLACES_MAX))
+    return [answers, Text(), _rankings(spark.results, room, places), Text(), _batches(spark)]
+
+
+def _dim(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, style="dim")
+
+
+def _facts(room: int) -> Table:
+    """A name, two numbers, and bars or words."""
     from rich.table import Table
 
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(min_width=19)
-    grid.add_column(justify="right", min_width=8)
-    grid.add_column(justify="right", min_width=8)
-    grid.add_column(min_width=_BARS)
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(width=_NAME, no_wrap=True)
+    grid.add_column(justify="right", width=_NUMBER, no_wrap=True)
+    grid.add_column(justify="right", width=_NUMBER, no_wrap=True)
+    grid.add_column(width=_bars_width(room), no_wrap=True)
     return grid
 
 
-def _flow(shown: Shown) -> RenderableType:
+def _bars_width(room: int) -> int:
+    return max(8, room - _NAME - 2 * _NUMBER - 4 * _GAP)
+
+
+def _bars(values: Sequence[float | None], room: int, style: str, open_count: int = 0) -> Text:
+    """The last `open_count` are not final."""
     from rich.text import Text
 
-    grid = _facts()
-    recent = shown.rates[-_BARS:]
+    shown = [value or 0.0 for value in values[-_bars_width(room) :]]
+    text = Text(sparkline(shown), style=style)
+    if open_count:
+        text.stylize("dim", max(0, len(shown) - open_count))
+    return text
+
+
+def _flow(look: Look, room: int) -> Table:
+    grid, recent = _facts(room), list(look.recent)
+
+    def bars(values: Sequence[float | None]) -> Text:
+        return _bars(values, room, "cyan")
+
+    written, read = (f"{rate:,.0f}/s" for rate in look.rates)
+    p50, p99 = _latency_texts(look)
     grid.add_row(
-        "records written",
-        f"{shown.written:,}",
-        f"{shown.rate.written:,.0f}/s",
-        Text(sparkline([rate.written for rate in recent]), style="cyan"),
+        "records written", f"{look.written:,}", written, bars([one.written_per_s for one in recent])
     )
+    grid.add_row("end to end", p50 or "-", p99, bars([one.p50_ms for one in recent]))
+    if look.spark is None:
+        grid.add_row("read back", f"{look.read_back:,}", "", "")
+    else:
+        count = f"{look.spark.read:,}"
+        grid.add_row("read by Spark", count, read, bars([one.read_per_s for one in recent]))
+        grid.add_row("lag", f"{look.lag:,}", "", bars([one.lag for one in recent]))
     grid.add_row(
-        "read by Spark",
-        f"{shown.read:,}",
-        f"{shown.rate.read:,.0f}/s",
-        Text(sparkline([rate.read for rate in recent]), style="cyan"),
+        "broker's memory", _memory_text(look) or "-", "", _dim(f"ready in {look.ready_s:.2f} s")
     )
-    grid.add_row("lag", f"{shown.lag:,}", "", "")
     return grid
 
 
-def _answers(results: Results) -> RenderableType:
+def _stages(spark: SparkLook) -> Table:
+    from rich.table import Table
     from rich.text import Text
 
-    grid = _facts()
-    minutes = results.in_order()[-_BARS:]
-    if not minutes:
-        grid.add_row("no results yet", "", "", Text("Spark starts", style="dim"))
-        return grid
-    last = minutes[-1][0][11:16]
-    for name, values in (
-        ("page views", [traffic.page_views for _, traffic in minutes]),
-        ("visitors", [traffic.visitors for _, traffic in minutes]),
-    ):
-        grid.add_row(
-            f"{name} a minute",
-            f"{values[-1]:,}",
-            Text(last, style="dim"),
-            Text(sparkline(values), style="green"),
-        )
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(width=_NAME + _GAP)
+    grid.add_column(justify="right", width=_NUMBER - _GAP)
+    grid.add_row(Text("Spark starts", style="bold"), "")
+    is_now = True
+    for name, passed_s in spark.stages:
+        if passed_s is not None:
+            grid.add_row(
+                Text("✓ ", style="green").append(name, style="default"), f"{passed_s:.1f} s"
+            )
+        elif is_now:
+            is_now = False
+            clock = Text(f"{spark.elapsed_s:.1f} s", style="bold")
+            grid.add_row(Text("▸ ", style="cyan").append(name, style="bold default"), clock)
+        else:
+            grid.add_row(_dim(f"  {name}"), "")
+    return grid
+
+
+def _records(records: Sequence[ReadRecord], room: int, count: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    count = max(1, min(count, READ_RECORDS))
+    table = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0), width=room
+    )
+    table.add_column("partition @ offset", no_wrap=True, width=18)
+    table.add_column("user", no_wrap=True, min_width=11)
+    table.add_column("does", no_wrap=True, ratio=1)
+    table.add_column("after", no_wrap=True, justify="right")
+    newest = list(reversed(records))[:count]
+    for record in newest:
+        user, does = _told(record.value)
+        place = f"{record.partition} @ {record.offset:,}"
+        # Text, since brackets would be taken for markup.
+        table.add_row(_dim(place), Text(user), Text(does), _ms(record.latency_ms))
+    for _ in range(count - len(newest)):
+        table.add_row("", "", "", "")
+    return table
+
+
+def _told(value: bytes) -> tuple[str, str]:
+    """Who did what, of a record of activity. One in a hundred is broken, for the dead letters."""
+    try:
+        action = json.loads(value)
+        subject = action["query"] if action["type"] == "search" else action["page"]
+        return str(action["user"]), f"{action['type']} {subject}"
+    except (ValueError, TypeError, KeyError):
+        return "-", "broken, for the dead letters"
+
+
+def _answers(spark: SparkLook, room: int) -> Table:
+    from rich.text import Text
+
+    grid, results = _facts(room), spark.results
+    minutes, final_count = spark.minutes()
+    if minutes:
+        start = minutes[max(0, final_count - 1)][0]
+        for name, values in (
+            ("page views/min", [traffic.page_views for _, traffic in minutes]),
+            ("visitors/min", [traffic.visitors for _, traffic in minutes]),
+        ):
+            bars = _bars(values, room, "green", len(minutes) - final_count)
+            last = f"{values[max(0, final_count - 1)]:,}"
+            grid.add_row(name, last, _dim(f"at {start[11:16]}"), bars)
     day = results.newest_day()
     if day is not None:
         visitors = Text(f"{day.visitors:,}").append(" visitors", style="dim")
-        grid.add_row("of the day", f"{day.page_views:,}", Text("views", style="dim"), visitors)
+        grid.add_row("this day", f"{day.page_views:,}", _dim("views"), visitors)
     if results.sessions:
         lengths = [results.session_minutes[minute] for minute in range(_LENGTHS)]
-        mean = f"mean {results.session_s / results.sessions / 60:.1f} min"
-        text = Text(sparkline(lengths), style="magenta").append(f"  {mean}", style="dim")
-        grid.add_row("sessions ended", f"{results.sessions:,}", Text("by min", style="dim"), text)
+        mean = f"  mean {results.session_s / results.sessions / 60:.1f} min"
+        text = Text(sparkline(lengths), style="magenta").append(mean, style="dim")
+        grid.add_row("sessions ended", f"{results.sessions:,}", _dim("by min"), text)
     else:
-        waiting = Text("30 minutes after the last action", style="dim")
-        grid.add_row("sessions ended", "0", "", waiting)
+        grid.add_row("sessions ended", "0", "", _dim("30 min after the last action"))
     return grid
 
 
-def _rankings(results: Results) -> RenderableType:
+def _rankings(results: Results, room: int, places: int) -> Table:
     from rich.table import Table
 
-    grid = Table.grid(padding=(0, 4))
-    grid.add_column()
-    grid.add_column()
+    grid = Table.grid(padding=(0, _GAP, 0, 0), expand=True)
+    each = room // 2 - _GAP
+    for _ in range(2):
+        grid.add_column(width=each)
     grid.add_row(
-        _ranking("top pages", results.ranking("page")),
-        _ranking("top searches", results.ranking("search")),
+        _ranking("top pages", results.ranking("page"), each, places),
+        _ranking("top searches", results.ranking("search"), each, places),
     )
     return grid
 
 
-def _ranking(title: str, places: Sequence[tuple[str, int]]) -> RenderableType:
+def _ranking(title: str, ranking: Sequence[tuple[str, int]], width: int, places: int) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(min_width=13, no_wrap=True, max_width=16)
-    grid.add_column(min_width=_BAR_CELLS)
-    grid.add_column(justify="right", min_width=6)
-    grid.add_row(Text(title, style="bold", overflow="ignore"), "", "")
-    top = places[0][1] if places else 1
-    for subject, count in places[:_PLACES]:
-        cells = max(1, round(count / top * _BAR_CELLS))
-        # Text, since brackets would be taken for markup.
-        grid.add_row(Text(subject), Text("█" * cells, style="blue"), f"{count:,}")
-    for _ in range(_PLACES - len(places)):
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    name_width, count_width = 12, 6
+    cells = max(3, width - name_width - count_width - 3)
+    grid.add_column(width=name_width, no_wrap=True)
+    grid.add_column(width=cells, no_wrap=True)
+    grid.add_column(justify="right", width=count_width, no_wrap=True)
+    grid.add_row(Text(title, style="bold"), "", "")
+    top = ranking[0][1] if ranking else 1
+    for subject, count in ranking[:places]:
+        bar = Text("█" * max(1, round(count / top * cells)), style="blue")
+        grid.add_row(Text(subject), bar, f"{count:,}")
+    for _ in range(places - len(ranking)):
         grid.add_row("", "", "")
     return grid
 
 
-def _queries(queries: Mapping[str, Mapping[str, Any]]) -> RenderableType:
+def _batches(spark: SparkLook) -> Text:
+    """The last batch of each query, in a line."""
+    from rich.text import Text
+
+    text = Text("last batches ", style="dim", no_wrap=True, overflow="ellipsis")
+    for name, batch in sorted(spark.queries.items()):
+        text.append(f" {name} ", style="default")
+        text.append(f"{batch['batch_ms'] / 1000:.1f} s ")
+    return text
+
+
+def _hints(look: Look) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("query on Spark", min_width=16)
-    for heading in ("batch", "rows", "rows/s", "time", "lag"):
-        table.add_column(heading, justify="right", min_width=8)
-    for name, batch in sorted(queries.items()):
-        table.add_row(
-            Text(name),
-            f"{batch['batch_id']:,}",
-            f"{batch['rows']:,}",
-            f"{batch['rows_per_s']:,.0f}",
-            f"{batch['batch_ms'] / 1000:.1f} s",
-            "-" if batch["lag"] is None else f"{batch['lag']:,}",
-        )
-    return table
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(width=_HINT, no_wrap=True)
+    grid.add_column(overflow="fold")
+    url = Text(look.page_url, style=f"cyan link {look.page_url}")
+    grid.add_row(_dim("plots, live"), url)
+    for index, command in enumerate(look.commands):
+        grid.add_row(_dim("another terminal") if index == 0 else "", Text(command, style="bold"))
+    return grid

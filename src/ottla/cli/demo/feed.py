@@ -1,40 +1,42 @@
-"""The demo's input: generated activity, with a clock that runs ahead, so that minutes and sessions
-come to their end while one watches."""
+"""The demo's input: generated activity of a site, by the site's clock."""
 
 from __future__ import annotations
 
 import threading
 import time
-from datetime import UTC, datetime
-from itertools import takewhile
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.cli.client import Cluster
-from ottla.cli.generate import Topic, send_all
-from ottla.cli.produce import Tally
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from ottla.cli.client import Cluster, message_of
+from ottla.cli.demo.site_clock import SPEED, SiteClock
 from ottla.pipeline.generate.activity import Generator
 from ottla.pipeline.generate.event import Event
 
-SPEED = 60
-"""One second here is one minute of the site."""
+SENT_NS = "sent-ns"
+"""The header that says when a record was sent, by the monotonic clock of this machine."""
 _SEED = 1
-_FIRST_HOUR = 8
+_EVENTS_A_POLL = 100
+_POLL_S_MAX = 0.05
 _FLUSH_S = 5.0
 
 
-class DemoFeed:
+class Feed:
     """One thread, from `start` to `stop`. Owned by the demo. `rate` is in records a second, as one
     watches it."""
 
-    def __init__(self, cluster: Cluster, topic: str, rate: int) -> None:
-        self.tally = Tally()
-        self._producer = cluster.producer({"linger.ms": 5})
-        self._target = _Quick(Topic(self._producer, topic, self.tally))
-        today = datetime.now(UTC).replace(hour=_FIRST_HOUR, minute=0, second=0, microsecond=0)
-        self._start_ms = round(today.timestamp() * 1000)
-        self._events = Generator(_SEED, rate / SPEED, self._start_ms)
+    def __init__(self, cluster: Cluster, topic: str, rate: int, site: SiteClock) -> None:
+        self.sent = 0
+        self.delivered = 0
+        self.failed: str | None = None
+        """What became of the last record that was not delivered."""
+        self._topic = topic
+        self._producer = cluster.producer({"acks": "all", "linger.ms": 1})
+        self._site = site
+        self._events: Iterable[Event[Any]] = Generator(_SEED, rate / SPEED, site.start_ms)
         self._is_stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send, name="demo-feed", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="demo-feed", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -44,19 +46,41 @@ class DemoFeed:
         self._thread.join()
         self._producer.flush(_FLUSH_S)
 
-    def _send(self) -> None:
-        events = takewhile(lambda _: not self._is_stopping.is_set(), self._events)
-        send_all(events, self._target, self._start_ms, clock=lambda: time.monotonic() * SPEED)
+    def _run(self) -> None:
+        began_s = time.monotonic()
+        self.send(lambda: time.monotonic() - began_s)
 
+    def send(self, elapsed_s: Callable[[], float]) -> None:
+        """Each event when its time has come, until `stop`."""
+        for event in self._events:
+            due_s = self._site.due_s(event.arrival_ms)
+            while (left_s := due_s - elapsed_s()) > 0 and not self._is_stopping.is_set():
+                self._producer.poll(min(left_s, _POLL_S_MAX))
+            if self._is_stopping.is_set():
+                return
+            self._produce(event)
+            if self.sent % _EVENTS_A_POLL == 0:
+                self._producer.poll(0)
 
-class _Quick:
-    """A target whose time runs ahead."""
+    def _produce(self, event: Event[Any]) -> None:
+        while True:
+            try:
+                # The record's own timestamp is left to the client: it is now, not the site's time.
+                self._producer.produce(
+                    self._topic,
+                    event.value,
+                    event.key,
+                    headers=[(SENT_NS, str(time.monotonic_ns()).encode())],
+                    on_delivery=self._on_delivery,
+                )
+            except BufferError:  # librdkafka's queue is full: wait for deliveries
+                self._producer.poll(_POLL_S_MAX)
+            else:
+                self.sent += 1
+                return
 
-    def __init__(self, target: Topic) -> None:
-        self._target = target
-
-    def send(self, event: Event[Any]) -> None:
-        self._target.send(event)
-
-    def pause(self, seconds: float) -> None:
-        self._target.pause(seconds / SPEED)
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failed = message_of(KafkaException(error))

@@ -1,47 +1,116 @@
-"""How much was written and read, over the time of the demo."""
+"""How the demo went, over time: as fine as a second at first, and never more than some hundred
+samples, however long it runs."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ottla.cli.latency import Summary
+
+SAMPLES_MAX = 480
+RECENT = 120
 _SAMPLE_S = 1.0
 _RATE_WINDOW_S = 5.0
-_SAMPLES_MAX = 3600
 
 
-class Rate(NamedTuple):
-    """Records a second, at a time since the start."""
+class Totals(NamedTuple):
+    """Since the start."""
+
+    written: int
+    read: int
+    """By Spark."""
+
+
+class Sample(NamedTuple):
+    """At a time since the start."""
 
     at_s: float
-    written: float
-    read: float
+    written_per_s: float
+    read_per_s: float
+    lag: int
+    """Records that are written and that Spark has not read."""
+    p50_ms: float | None
+    """End to end, as the next; None where nothing came."""
+    p99_ms: float | None
+    memory_bytes: int | None
+    """Of the broker; None where the system does not tell."""
 
 
 class History:
-    """Takes counts as often as the view is drawn, and keeps one a second, of the last hour."""
+    """Takes totals as often as the view is drawn, and keeps a sample a second. When there are too
+    many, two become one, and from then on one is kept half as often."""
 
     def __init__(self) -> None:
-        self._recent: deque[tuple[float, int, int]] = deque([(0.0, 0, 0)])
-        self._kept: deque[Rate] = deque(maxlen=_SAMPLES_MAX)
+        self._totals: deque[tuple[float, Totals]] = deque([(0.0, Totals(0, 0))])
+        self._kept: list[Sample] = []
+        self._together: list[Sample] = []
+        self._samples_each = 1
+        self.recent: deque[Sample] = deque(maxlen=RECENT)
+        """One a second."""
 
-    def add(self, at_s: float, written: int, read: int) -> None:
-        self._recent.append((at_s, written, read))
-        while len(self._recent) > 2 and at_s - self._recent[0][0] > _RATE_WINDOW_S:
-            self._recent.popleft()
-        if not self._kept or at_s - self._kept[-1].at_s >= _SAMPLE_S:
-            self._kept.append(self.now())
+    def count(self, at_s: float, totals: Totals) -> None:
+        self._totals.append((at_s, totals))
+        while len(self._totals) > 2 and at_s - self._totals[0][0] > _RATE_WINDOW_S:
+            self._totals.popleft()
 
-    def now(self) -> Rate:
-        """Over the last seconds: a batch comes as a whole."""
-        (then_s, written_before, read_before), (at_s, written, read) = (
-            self._recent[0],
-            self._recent[-1],
+    def is_due(self, at_s: float) -> bool:
+        return not self.recent or at_s - self.recent[-1].at_s >= _SAMPLE_S
+
+    def add(self, latency: Summary | None, memory_bytes: int | None) -> None:
+        written_per_s, read_per_s = self.rates()
+        at_s, totals = self._totals[-1]
+        sample = Sample(
+            at_s,
+            written_per_s,
+            read_per_s,
+            max(0, totals.written - totals.read),
+            None if latency is None else latency.p50_ms,
+            None if latency is None else latency.p99_ms,
+            memory_bytes,
         )
+        self.recent.append(sample)
+        self._together.append(sample)
+        if len(self._together) == self._samples_each:
+            self._kept.append(merged(self._together))
+            self._together.clear()
+        if len(self._kept) == SAMPLES_MAX:
+            pairs = zip(self._kept[::2], self._kept[1::2], strict=True)
+            self._kept = [merged(pair) for pair in pairs]
+            self._samples_each *= 2
+
+    def rates(self) -> tuple[float, float]:
+        """Written and read a second, over the last seconds: a batch of Spark comes as a whole."""
+        (then_s, before), (at_s, now) = self._totals[0], self._totals[-1]
         elapsed_s = at_s - then_s
         if elapsed_s <= 0:
-            return Rate(at_s, 0.0, 0.0)
-        return Rate(at_s, (written - written_before) / elapsed_s, (read - read_before) / elapsed_s)
+            return 0.0, 0.0
+        return (now.written - before.written) / elapsed_s, (now.read - before.read) / elapsed_s
 
-    def rates(self) -> list[Rate]:
-        return list(self._kept)
+    def samples(self) -> list[Sample]:
+        """From the start; the last one may be of less time than the others."""
+        return [*self._kept, *([merged(self._together)] if self._together else [])]
+
+
+def merged(samples: Sequence[Sample]) -> Sample:
+    """Rates and medians in the mean; the worst of what one would want to see."""
+
+    def of(fold: Callable[[list[float]], float], values: Sequence[float | None]) -> float | None:
+        there = [value for value in values if value is not None]
+        return fold(there) if there else None
+
+    memory = of(max, [one.memory_bytes for one in samples])
+    return Sample(
+        samples[-1].at_s,
+        _mean([one.written_per_s for one in samples]),
+        _mean([one.read_per_s for one in samples]),
+        max(one.lag for one in samples),
+        of(_mean, [one.p50_ms for one in samples]),
+        of(max, [one.p99_ms for one in samples]),
+        None if memory is None else int(memory),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,112 +1,181 @@
-"""The page of plots that the demo leaves: one file that needs nothing else, in light and dark."""
+"""The demo's page of plots: live, and as one file that needs nothing else; in light and dark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import cache
 from html import escape
+from importlib.resources import files
 
-from ottla.cli.demo.charts import WIDE, Series, bars, columns, lines
-from ottla.cli.demo.history import Rate
-from ottla.cli.demo.results import Results
+from ottla.cli.demo.charts import Axes, Series, bars, columns, line_chart
+from ottla.cli.demo.history import Sample
+from ottla.cli.demo.look import Look, SparkLook
+from ottla.cli.demo.results import LONGEST_MINUTES, Results
 
-_MINUTES_MAX = 180
-_LONGEST_MINUTES = 15
-
-_STYLE = """
-:root { color-scheme: light dark; --page: #f6f6f3; --card: #fcfcfb; --ink: #1b1b19;
-  --soft: #66655f; --grid: #e3e2dc; --s1: #2a6fc9; --s2: #c7541b; }
-@media (prefers-color-scheme: dark) { :root { --page: #121211; --card: #1c1c1a; --ink: #f1f0ea;
-  --soft: #a5a49c; --grid: #34342f; --s1: #6ba6f2; --s2: #f08a4b; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1180px; padding: 28px 20px 48px; background: var(--page);
-  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 24px; margin: 0; }
-h2 { font-size: 16px; margin: 0; }
-p { margin: 2px 0 0; color: var(--soft); }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px;
-  margin: 20px 0; padding: 0; }
-.facts div, figure { background: var(--card); border: 1px solid var(--grid); border-radius: 10px;
-  padding: 14px 18px; margin: 0; }
-.facts dt { color: var(--soft); font-size: 13px; }
-.facts dd { margin: 0; font-size: 24px; font-variant-numeric: tabular-nums; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr));
-  gap: 12px; }
-.wide { grid-column: 1 / -1; }
-svg { display: block; width: 100%; height: auto; margin-top: 12px; overflow: visible; }
-text { fill: var(--soft); font: 12px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
-text.value { fill: var(--ink); }
-.grid { stroke: var(--grid); }
-.line { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.line.s1 { stroke: var(--s1); } .line.s2 { stroke: var(--s2); }
-.point { opacity: 0; } .point:hover { opacity: 1; }
-.s1.bar, .s1.point, text.name.s1 { fill: var(--s1); }
-.s2.bar, .s2.point, text.name.s2 { fill: var(--s2); }
-text.name { font-weight: 600; }
-.bar:hover { opacity: 0.75; }
-""".strip()
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M2 13V9m4 4V3m4 10V6m4 7v-3' stroke='%232465c3' stroke-width='2.5'/%3E%3C/svg%3E"
+)
+_FIRST_SAMPLE = "The first sample comes after a second."
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What the demo did."""
-
-    version: str
-    seconds: float
-    written: int
-    read: int
-    rates: Sequence[Rate]
-
-
-def page(run: Run, results: Results) -> str:
-    day = results.newest_day()
-    facts = [
-        ("records written", f"{run.written:,}"),
-        ("read by Spark", f"{run.read:,}"),
-        ("page views of the day", "-" if day is None else f"{day.page_views:,}"),
-        ("visitors of the day", "-" if day is None else f"{day.visitors:,}"),
-        ("sessions ended", f"{results.sessions:,}"),
-    ]
-    shown = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts
-    )
-    plots = "".join([_traffic(results), *_rankings(results), _sessions(results), _rates(run)])
+def page(look: Look, *, is_live: bool) -> str:
+    """The whole document. A live one renews its `<main>` by `content`."""
+    if is_live:
+        title = "ottla demo"
+        state = '<span id="state" class="live">live</span>'
+    else:
+        title = f"What {_duration_text(look.elapsed_s)} of the demo found out"
+        state = '<span id="state"></span>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>ottla demo</title><style>\n{_STYLE}\n</style></head><body>"
-        f"<h1>What {run.seconds:.0f} seconds of the demo found out</h1>"
-        f"<p>ottla {escape(run.version)}: generated activity through the broker, by the activity "
-        "pipeline on Spark, into topics. One second of the demo is one minute of the site.</p>"
-        f'<dl class="facts">{shown}</dl><div class="plots">{plots}</div></body></html>\n'
+        f'<title>{escape(title)}</title><link rel="icon" href="{_ICON}">'
+        f"<style>\n{_asset('page.css')}</style></head><body>"
+        f"<header><h1>{escape(title)}</h1>{state}<p>{escape(_story(look))}</p></header>"
+        f"<main>{content(look)}</main>{_footer(look, is_live=is_live)}"
+        f"<script>\n{script()}</script></body></html>\n"
     )
 
 
-def _figure(title: str, note: str, plot: str | None, *, is_wide: bool = False) -> str:
-    """Without a plot it says why there is none."""
-    if plot is None:
-        note = "None yet. Spark needs some seconds to start, and a session ends 30 minutes after "
-        note += "its last action: half a minute of the demo."
-    kind = ' class="wide"' if is_wide else ""
-    return f"<figure{kind}><h2>{escape(title)}</h2><p>{escape(note)}</p>{plot or ''}</figure>"
+def content(look: Look) -> str:
+    """All that changes."""
+    spark = look.spark
+    if spark is None:
+        figures = [
+            _throughput(look, kind="third wide"),
+            _latency(look.samples, kind="third"),
+            _memory(look.samples, kind="third"),
+        ]
+    else:
+        figures = [
+            _traffic(spark),
+            _throughput(look, kind="quarter"),
+            _latency(look.samples, kind="quarter"),
+            _lag(look.samples, kind="quarter"),
+            _memory(look.samples, kind="quarter"),
+            *_rankings(spark.results),
+            _sessions(spark.results),
+        ]
+    return f'<dl class="facts">{_facts(look)}</dl><div class="plots">{"".join(figures)}</div>'
 
 
-def _traffic(results: Results) -> str:
-    title = "Page views and visitors a minute"
-    minutes = results.in_order()[-_MINUTES_MAX:]
-    plot = None
+def script() -> str:
+    return _asset("page.js")
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _story(look: Look) -> str:
+    written = f"ottla {look.version}: generated visitors of a site are written to a topic"
+    if look.spark is None:
+        return f"{written} and read back by another client."
+    return (
+        f"{written}, the activity pipeline on Spark reads them and writes its results to other "
+        "topics. One second of the demo is one minute of the site."
+    )
+
+
+def _footer(look: Look, *, is_live: bool) -> str:
+    if not is_live:
+        return ""
+    commands = ", ".join(f"<code>{escape(command)}</code>" for command in look.commands)
+    return f"<footer>In another terminal: {commands}</footer>"
+
+
+def _facts(look: Look) -> str:
+    last = look.recent[-1] if look.recent else None
+    facts = [("records written", f"{look.written:,}", f"{look.rates[0]:,.0f}/s")]
+    if last is not None and last.p50_ms is not None and last.p99_ms is not None:
+        facts.append(("end to end", _ms(last.p50_ms), f"p99 {_ms(last.p99_ms)}"))
+    else:
+        facts.append(("end to end", "-", ""))
+    memory = None if last is None else last.memory_bytes
+    text = "-" if memory is None else _mb(memory / 1e6)
+    facts.append(("broker memory", text, f"ready in {look.ready_s:.2f} s"))
+    if look.spark is None:
+        facts.append(("read back", f"{look.read_back:,}", "by another client"))
+    else:
+        facts += _spark_facts(look, look.spark)
+    return "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)} <small>{escape(note)}</small></dd></div>"
+        for name, value, note in facts
+    )
+
+
+def _spark_facts(look: Look, spark: SparkLook) -> list[tuple[str, str, str]]:
+    minutes, day = spark.results.in_order(), spark.results.newest_day()
+    clock, date = "-", "1 s is 1 min"
     if minutes:
-        plot = lines(
-            [start[11:16] for start, _ in minutes],
-            [
-                Series("page views", [traffic.page_views for _, traffic in minutes]),
-                Series("visitors", [traffic.visitors for _, traffic in minutes]),
-            ],
-            title,
-            width=WIDE,
-        )
-    note = "By the minute in which they happened, UTC. The last minutes may still grow."
-    return _figure(title, note, plot, is_wide=True)
+        newest = minutes[-1][0]
+        clock, date = newest[11:16], newest[:10]
+    return [
+        ("read by Spark", f"{spark.read:,}", f"lag {look.lag:,}"),
+        ("site's clock", clock, date),
+        ("page views", "-" if day is None else f"{day.page_views:,}", "of the day"),
+        ("visitors", "-" if day is None else f"{day.visitors:,}", "of the day"),
+        ("sessions", f"{spark.results.sessions:,}", "ended"),
+    ]
+
+
+def _figure(title: str, note: str, plot: str, *, kind: str) -> str:
+    return f'<figure class="{kind}"><h2>{escape(title)}</h2>{note}{plot}</figure>'
+
+
+def _waiting(title: str, text: str, more: str = "", *, kind: str) -> str:
+    return _figure(title, "", f'<div class="waiting">{escape(text)}{more}</div>', kind=kind)
+
+
+def _legend(*keys: tuple[str, str], note: str = "") -> str:
+    """Of each line its name and its last value."""
+    shown = "".join(
+        f'<span class="key s{number}">{escape(name)} <b>{escape(value)}</b></span>'
+        for number, (name, value) in enumerate(keys, 1)
+    )
+    more = f'<span class="open">{escape(note)}</span>' if note else ""
+    return f'<p class="legend">{shown}{more}</p>'
+
+
+def _traffic(spark: SparkLook) -> str:
+    title = "Page views and visitors a minute"
+    minutes, final_count = spark.minutes()
+    if not minutes:
+        text = "Spark starts. The first minutes come with the first batch."
+        return _waiting(title, text, _stages(spark), kind="wide")
+    last = minutes[max(0, final_count - 1)][1]
+    plot = line_chart(
+        title,
+        [datetime.fromisoformat(start).timestamp() for start, _ in minutes],
+        [
+            Series("page views", [traffic.page_views for _, traffic in minutes]),
+            Series("visitors", [traffic.visitors for _, traffic in minutes]),
+        ],
+        Axes(_clock_text, _count, time_ticks=10),
+        final_count=final_count,
+    )
+    note = _legend(
+        ("page views", f"{last.page_views:,}"),
+        ("visitors", f"{last.visitors:,}"),
+        note="dashed: may still grow" if final_count < len(minutes) else "",
+    )
+    return _figure(title, note, plot, kind="wide")
+
+
+def _stages(spark: SparkLook) -> str:
+    items, is_now = [], True
+    for name, passed_s in spark.stages:
+        if passed_s is not None:
+            items.append(f'<li class="done">{escape(name)} {passed_s:.1f} s</li>')
+        elif is_now:
+            items.append(f'<li class="now">{escape(name)} {spark.elapsed_s:.1f} s</li>')
+            is_now = False
+        else:
+            items.append(f"<li>{escape(name)}</li>")
+    return f'<ol class="stages">{"".join(items)}</ol>'
 
 
 def _rankings(results: Results) -> list[str]:
@@ -115,9 +184,13 @@ def _rankings(results: Results) -> list[str]:
         (("page", "Top pages of the day"), ("search", "Top searches of the day")), 1
     ):
         ranking = results.ranking(kind)
-        plot = bars(ranking, title, number=number) if ranking else None
-        note = "By page views." if kind == "page" else "By how often they were searched for."
-        found.append(_figure(title, note, plot))
+        if ranking:
+            note = "by page views" if kind == "page" else "by how often they were searched for"
+            plot = bars(ranking, number=number)
+            found.append(_figure(title, f"<p>{note}</p>", plot, kind="third"))
+        else:
+            text = "Waits for the first batch of the query that ranks them."
+            found.append(_waiting(title, text, kind="third"))
     return found
 
 
@@ -125,27 +198,106 @@ def _sessions(results: Results) -> str:
     title = "How long sessions last"
     lengths = results.session_minutes.copy()
     if not lengths:
-        return _figure(title, "", None)
-    items = [(str(minute), float(lengths[minute])) for minute in range(_LONGEST_MINUTES)]
-    longer = sum(count for minute, count in lengths.items() if minute >= _LONGEST_MINUTES)
-    items.append((f"{_LONGEST_MINUTES}+", float(longer)))
+        text = "Waits for the first session to end: 30 minutes of the site after its last action."
+        return _waiting(title, text, kind="third wide")
+    items = [(str(minute), float(lengths[minute])) for minute in range(LONGEST_MINUTES)]
+    items.append((f"{LONGEST_MINUTES}+", float(lengths[LONGEST_MINUTES])))
     mean = results.session_s / results.sessions / 60
     actions = results.session_actions / results.sessions
-    note = f"Sessions by whole minutes. In the mean {mean:.1f} minutes and {actions:.1f} actions."
-    return _figure(title, note, columns(items, title))
+    note = f"<p>by minutes; in the mean {mean:.1f} minutes and {actions:.1f} actions</p>"
+    return _figure(title, note, columns(title, items), kind="third wide")
 
 
-def _rates(run: Run) -> str:
+def _throughput(look: Look, *, kind: str) -> str:
     title = "Records a second"
-    plot = None
-    if run.rates:
-        plot = lines(
-            [f"{rate.at_s:.0f} s" for rate in run.rates],
-            [
-                Series("written", [rate.written for rate in run.rates]),
-                Series("read", [rate.read for rate in run.rates]),
-            ],
-            title,
-        )
-    note = "Written to the topic, and read by Spark, over the time of the demo."
-    return _figure(title, note, plot)
+    if not look.samples:
+        return _waiting(title, _FIRST_SAMPLE, kind=kind)
+    written, read = look.rates
+    series = [Series("written", [one.written_per_s for one in look.samples])]
+    keys = [("written", f"{written:,.0f}")]
+    if look.spark is not None:
+        series.append(Series("read by Spark", [one.read_per_s for one in look.samples]))
+        keys.append(("read by Spark", f"{read:,.0f}"))
+    plot = line_chart(title, _times(look.samples), series, _elapsed_axes(_count))
+    return _figure(title, _legend(*keys), plot, kind=kind)
+
+
+def _latency(samples: Sequence[Sample], *, kind: str) -> str:
+    title = "End to end, from client to client"
+    last = next((one for one in reversed(samples) if one.p50_ms is not None), None)
+    if last is None or last.p50_ms is None or last.p99_ms is None:
+        return _waiting(title, _FIRST_SAMPLE, kind=kind)
+    series = [
+        Series("p50", [one.p50_ms for one in samples]),
+        Series("p99", [one.p99_ms for one in samples]),
+    ]
+    plot = line_chart(title, _times(samples), series, _elapsed_axes(_ms_tick))
+    note = _legend(("p50", _ms(last.p50_ms)), ("p99", _ms(last.p99_ms)))
+    return _figure(title, note, plot, kind=kind)
+
+
+def _lag(samples: Sequence[Sample], *, kind: str) -> str:
+    title = "Lag of Spark"
+    if not samples:
+        return _waiting(title, _FIRST_SAMPLE, kind=kind)
+    series = [Series("records", [one.lag for one in samples])]
+    plot = line_chart(title, _times(samples), series, _elapsed_axes(_count))
+    note = _legend(("records", f"{samples[-1].lag:,}"))
+    return _figure(title, note, plot, kind=kind)
+
+
+def _memory(samples: Sequence[Sample], *, kind: str) -> str:
+    title = "Memory of the broker"
+    known = [one.memory_bytes for one in samples if one.memory_bytes is not None]
+    if not known:
+        text = "This system does not tell it." if samples else _FIRST_SAMPLE
+        return _waiting(title, text, kind=kind)
+    values = [None if one.memory_bytes is None else one.memory_bytes / 1e6 for one in samples]
+    plot = line_chart(title, _times(samples), [Series("resident", values)], _elapsed_axes(_mb))
+    return _figure(title, _legend(("resident", _mb(known[-1] / 1e6))), plot, kind=kind)
+
+
+def _elapsed_axes(value: Callable[[float], str]) -> Axes:
+    return Axes(_elapsed_text, value, first_s=0)
+
+
+def _times(samples: Sequence[Sample]) -> list[float]:
+    return [one.at_s for one in samples]
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 10 else f"{value:.1f}"
+
+
+def _mb(value: float) -> str:
+    return f"{value:,.0f} MB"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.1f} ms" if value < 10 else f"{value:,.0f} ms"
+
+
+def _ms_tick(value: float) -> str:
+    return f"{value:,g} ms" if value < 10 else f"{value:,.0f} ms"
+
+
+def _clock_text(time_s: float) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%H:%M}"
+
+
+def _elapsed_text(seconds: float) -> str:
+    """
+    >>> [_elapsed_text(one) for one in (0, 45, 90, 120, 5400, 7200, 86_400)]
+    ['0 s', '45 s', '1:30 min', '2 min', '1:30 h', '2 h', '1 d']
+    """
+    whole = round(seconds)
+    for unit_s, part_s, name in ((86_400, 3600, "d"), (3600, 60, "h"), (60, 1, "min")):
+        if whole >= unit_s:
+            count, rest = divmod(whole, unit_s)
+            part = rest // part_s
+            return f"{count}:{part:02} {name}" if part else f"{count} {name}"
+    return f"{whole} s"
+
+
+def _duration_text(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"

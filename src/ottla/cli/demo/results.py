@@ -7,13 +7,19 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ottla.cli.client import Cluster
+from ottla.cli.demo.topics import RESULTS, SESSIONS, TRAFFIC
 
-TRAFFIC, SESSIONS, TOP = TOPICS = ("activity-traffic", "activity-sessions", "activity-top")
+MINUTES_MAX = 240
+LONGEST_MINUTES = 15
+"""Sessions of so many minutes and more are counted together."""
+_DAYS_MAX = 3
+
+Value = TypeVar("Value")
 
 
 class Traffic(NamedTuple):
@@ -23,8 +29,8 @@ class Traffic(NamedTuple):
 
 @dataclass(slots=True)
 class Results:
-    """Written by one thread and read by the view: each field is replaced, or grows, in one step of
-    the interpreter, and a number that is a moment old does no harm there."""
+    """The newest of them. Written by one thread and read by the view: each field is replaced, or
+    grows, in one step of the interpreter, and a number that is a moment old does no harm there."""
 
     minutes: dict[str, Traffic] = field(default_factory=dict)
     """By when they begin, ISO 8601."""
@@ -35,22 +41,25 @@ class Results:
     session_actions: int = 0
     session_minutes: Counter[int] = field(default_factory=Counter)
     """How many sessions were so many whole minutes long."""
-    top: dict[tuple[str, str], list[tuple[str, int]]] = field(default_factory=dict)
+    top: dict[str, dict[str, list[tuple[str, int]]]] = field(default_factory=dict)
     """By kind and day."""
 
     def take(self, topic: str, value: dict[str, Any]) -> None:
         if topic == TRAFFIC:
-            windows = self.minutes if value["window"] == "minute" else self.days
-            windows[value["start"]] = Traffic(value["page_views"], value["visitors"])
+            counted = Traffic(value["page_views"], value["visitors"])
+            if value["window"] == "minute":
+                _put(self.minutes, value["start"], counted, MINUTES_MAX)
+            else:
+                _put(self.days, value["start"], counted, _DAYS_MAX)
         elif topic == SESSIONS:
             length_s = (_moment(value["end"]) - _moment(value["start"])).total_seconds()
             self.sessions += 1
             self.session_s += length_s
             self.session_actions += value["actions"]
-            self.session_minutes[int(length_s // 60)] += 1
+            self.session_minutes[min(LONGEST_MINUTES, int(length_s // 60))] += 1
         else:
             ranking = [(place["subject"], place["count"]) for place in value["top"]]
-            self.top[value["kind"], value["day"]] = ranking
+            _put(self.top.setdefault(value["kind"], {}), value["day"], ranking, _DAYS_MAX)
 
     def in_order(self) -> list[tuple[str, Traffic]]:
         """Minutes, the oldest first."""
@@ -62,8 +71,14 @@ class Results:
 
     def ranking(self, kind: str) -> list[tuple[str, int]]:
         """Of the newest day."""
-        days = [day for known, day in self.top.copy() if known == kind]
-        return self.top[kind, max(days)] if days else []
+        days = self.top.get(kind, {}).copy()
+        return days[max(days)] if days else []
+
+
+def _put(kept: dict[str, Value], time: str, value: Value, count_max: int) -> None:
+    kept[time] = value
+    if len(kept) > count_max:
+        del kept[min(kept)]
 
 
 def _moment(text: str) -> datetime:
@@ -82,7 +97,7 @@ class ResultsReader:
         self._thread = threading.Thread(target=self._read, name="demo-results", daemon=True)
 
     def start(self) -> None:
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in TOPICS])
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in RESULTS])
         self._thread.start()
 
     def stop(self) -> None:

@@ -1,78 +1,128 @@
-"""What the demo shows of the pipeline."""
+"""The demo's screen."""
 
 from __future__ import annotations
 
 import io
-from typing import Any
 
+import pytest
 from rich.console import Console
 
-from ottla.cli.demo.board import Shown, board, plain_line
-from ottla.cli.demo.history import Rate
-from ottla.cli.demo.results import SESSIONS, TOP, TRAFFIC, Results
+from ottla.cli.demo.board import board, closing_line, plain_line
+from ottla.cli.demo.look import Look, SparkLook
+from ottla.cli.demo.read_back import ReadRecord
+from ottla.cli.demo.results import Results
+from tests.support.demo_look import QUERIES, a_look, a_spark_look, a_starting_spark
 
-BATCH: dict[str, Any] = {
-    "batch_id": 7,
-    "rows": 2048,
-    "rows_per_s": 1024.4,
-    "batch_ms": 1630,
-    "lag": 812,
-}
+HEAD = (
+    " 95.2 s: 123,456 records written (1,001/s), end to end p50 1.2 ms p99 6.0 ms, broker 41.0 MB"
+)
 
 
-def shown_with(results: Results, queries: dict[str, dict[str, Any]]) -> Shown:
-    rates = [Rate(second, 1000, 10 * second) for second in range(100)]
-    return Shown(123_456, 100_000, rates, Rate(100, 1000, 990), results, queries)
-
-
-def some_results() -> Results:
-    results = Results()
-    for minute in range(60):
-        start = f"2026-01-01T08:{minute:02}:00.000Z"
-        traffic = {"start": start, "page_views": 500 + minute, "visitors": 300 + minute}
-        results.take(TRAFFIC, {"window": "minute", **traffic})
-    day = {"window": "day", "start": "2026-01-01T00:00:00.000Z", "page_views": 44_123}
-    results.take(TRAFFIC, {**day, "visitors": 12_345})
-    session = {"start": "2026-01-01T08:00:00.000Z", "end": "2026-01-01T08:03:00.000Z"}
-    results.take(SESSIONS, {**session, "actions": 6})
-    for kind, subject in (("page", "/a page with a very long name"), ("search", "[red] shoes")):
-        top = [{"subject": subject, "count": 1234 - place} for place in range(10)]
-        results.take(TOP, {"day": "2026-01-01", "kind": kind, "top": top})
-    return results
-
-
-def drawn(shown: Shown) -> list[str]:
+def drawn(look: Look, width: int = 80, height: int = 24, **options: bool) -> list[str]:
     out = io.StringIO()
-    console = Console(file=out, width=80, force_terminal=False)
-    console.print(board("ottla on here:1", "up 3 s", shown))
+    console = Console(file=out, width=width, height=height, **options)  # type: ignore[arg-type]
+    console.print(board(look, width, height))
     return out.getvalue().splitlines()
 
 
-def test_the_board_fits_80_columns_and_24_lines_and_shows_it_all() -> None:
-    names = ("events", "sessions", "top", "traffic")
-    found = drawn(shown_with(some_results(), dict.fromkeys(names, BATCH)))
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("spark", [None, a_starting_spark(), a_spark_look()])
+def test_it_fits_the_terminal(width: int, spark: SparkLook | None) -> None:
+    found = drawn(a_look(spark=spark), width)
 
-    assert max(map(len, found)) <= 80
+    assert max(map(len, found)) == min(width, 120)
     assert len(found) <= 24
-    text = "\n".join(found)
-    for part in ("ottla on here:1", "up 3 s", "123,456", "1,000/s", "990/s", "23,456", "08:59"):
+    assert found[-1].startswith("╰")
+
+
+def test_it_shows_the_broker_and_what_to_try_from_the_first_second() -> None:
+    text = "\n".join(drawn(a_look(spark=a_starting_spark())))
+
+    for part in ("ottla 1.2.3 on 127.0.0.1:9092", "up 95 s, Ctrl-C ends", "123,456", "1,001/s"):
         assert part in text
-    for part in ("559", "359", "44,123", "12,345 visitors", "mean 3.0 min", "[red] shoes"):
+    for part in ("p50 1.2 ms", "p99 6.0 ms", "41.0 MB", "ready in 0.12 s", "2 @ 1,009", "user-9"):
         assert part in text
-    for part in (*names, "1,234", "1,024", "1.6 s", "812"):
+    for part in ("http://127.0.0.1:8123/", "ottla consume activity", "ottla topics list"):
         assert part in text
 
 
-def test_before_there_are_results() -> None:
-    text = "\n".join(drawn(shown_with(Results(), {})))
+def test_it_shows_how_far_the_start_of_spark_is() -> None:
+    lines = [line.strip("│ ") for line in drawn(a_look(spark=a_starting_spark()))]
+    start = lines.index("Spark starts")
 
-    assert "no results yet" in text
+    assert [line.split() for line in lines[start + 1 : start + 6]] == [
+        ["✓", "Java", "1.5", "s"],
+        ["✓", "Spark", "session", "2.5", "s"],
+        ["▸", "first", "query", "4.2", "s"],
+        ["first", "result"],
+        ["all", "queries"],
+    ]
+
+
+def test_it_shows_what_spark_found_out() -> None:
+    text = "\n".join(drawn(a_look(spark=a_spark_look())))
+
+    # The last final minute, not one that still grows.
+    for part in ("100,000", "990/s", "23,456", "556    at 08:56", "356    at 08:56"):
+        assert part in text
+    for part in ("44,123", "12,345 visitors", "mean 7.4 min", "/<b>bold</b>", "[red] & blu"):
+        assert part in text
+    for part in QUERIES:
+        assert f"{part} 1.6 s" in text
+
+
+def test_with_more_lines_there_are_more_places() -> None:
+    assert "/page/4" in "\n".join(drawn(a_look(spark=a_spark_look()), height=24))
+    assert "/page/5" not in "\n".join(drawn(a_look(spark=a_spark_look()), height=24))
+    assert "/page/10" in "\n".join(drawn(a_look(spark=a_spark_look()), height=40))
+
+
+def test_without_spark_there_are_more_records() -> None:
+    text = "\n".join(drawn(a_look()))
+
+    assert "Spark" not in text
+    assert "user-0" in text
+
+
+def test_before_the_first_sample() -> None:
+    look = a_look(spark=a_starting_spark(), samples=[], records=[], written=0)
+
+    assert len(drawn(look)) == 24
+
+
+def test_a_broken_record_is_told_as_one() -> None:
+    look = a_look(records=[ReadRecord(0, 1, b"\xff\xfe{}", 1.0), ReadRecord(0, 2, b"[]", 2000.0)])
+    text = "\n".join(drawn(look))
+
+    assert text.count("broken, for the dead letters") == 2
+    assert "2.0 s" in text
+
+
+def test_the_address_is_a_link_where_the_terminal_can() -> None:
+    text = "\n".join(drawn(a_look(), force_terminal=True))
+
+    assert "\x1b]8;" in text
+    assert ";http://127.0.0.1:8123/\x1b\\" in text
 
 
 def test_the_plain_line() -> None:
-    head = "  4.0 s: 123,456 records written (1,000/s), 100,000 read by Spark (990/s); "
+    assert plain_line(a_look()) == HEAD
+    assert plain_line(a_look(samples=[])) == " 95.2 s: 123,456 records written (1,001/s)"
+    starting = plain_line(a_look(spark=a_starting_spark()))
+    assert starting == f"{HEAD}; Spark starts (Spark session is there)"
+    assert plain_line(a_look(spark=a_spark_look())) == (
+        f"{HEAD}; 100,000 read by Spark: 44,123 page views of 12,345 visitors, 8 sessions"
+    )
 
-    assert plain_line(4.0, shown_with(Results(), {})) == f"{head}no results yet"
-    assert plain_line(4.0, shown_with(some_results(), {})) == (
-        f"{head}44,123 page views of 12,345 visitors in 60 minutes, 1 sessions"
+
+def test_the_closing_line_names_records_and_results() -> None:
+    assert closing_line(a_look()) == (
+        "123,456 records written, 123,456 read back, p50 1.2 ms end to end"
+    )
+    assert closing_line(a_look(spark=a_spark_look(results=Results()))) == (
+        "123,456 records written; no results yet, Spark was still starting"
+    )
+    assert closing_line(a_look(spark=a_spark_look())) == (
+        "123,456 records written, 100,000 read by Spark: 44,123 page views of 12,345 visitors, "
+        "8 sessions"
     )

@@ -1,59 +1,78 @@
-"""`ottla demo`: how it ends. tests/compat runs the whole of it."""
+"""`ottla demo`: what it asks for. tests/compat and tests/pipeline run the whole of it."""
 
 from __future__ import annotations
 
 import signal
-from types import SimpleNamespace
+from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from ottla.cli.demo import command
-from ottla.cli.demo.command import _missing, _terminated_as_interrupted, _verdict
-from ottla.cli.demo.stream import Counts
+from ottla.cli.demo.command import _stopped_by_signals
+from ottla.cli.demo.demo import Wanted
 from ottla.cli.errors import Failure
 
-
-def verdict_of(counts: Counts) -> int:
-    stream: Any = SimpleNamespace(counts=counts)
-    return _verdict(stream)
+MISSING = "pipelines need Spark: pip install 'ottla[pipeline]'"
 
 
-def test_all_events_came_back(capsys: pytest.CaptureFixture[str]) -> None:
-    counts = Counts(sent=5, acknowledged=5, read=5)
-    counts.latencies_ms.append(1.5)
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
+    found: list[Wanted] = []
 
-    assert verdict_of(counts) == 0
-    assert capsys.readouterr().out == (
-        "5 events written, 5 read back, half of them within 1.50 ms\n"
-    )
+    def run(_broker: object, wanted: Wanted, _stop: Event) -> int:
+        found.append(wanted)
+        return 0
+
+    class NoBroker:
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "ChildBroker", NoBroker)
+    monkeypatch.setattr(command, "need_extra", lambda: None)
+    return found
 
 
-def test_an_event_that_did_not_come_back_is_a_failure() -> None:
-    with pytest.raises(Failure, match="2 of 5 events did not come back"):
-        verdict_of(Counts(sent=5, acknowledged=4, read=3))
+def demo(*args: str) -> str:
+    done = CliRunner().invoke(command.command, args, catch_exceptions=False)
+    return done.stderr
 
 
-def test_what_failed_is_said() -> None:
-    with pytest.raises(Failure, match="disk"):
-        verdict_of(Counts(failed="the disk is full"))
+def test_what_is_asked_for(ran: list[Wanted]) -> None:
+    assert demo() == ""
+    demo("--small", "--seconds", "3", "--rate", "10", "--page", "here.html")
+
+    assert ran == [
+        Wanted(None, 1000, None, is_small=False),
+        Wanted(3.0, 10, Path("here.html"), is_small=True),
+    ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_without_the_extra_it_is_the_small_one(
+    ran: list[Wanted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def need_extra() -> None:
+        raise Failure(MISSING)
+
+    monkeypatch.setattr(command, "need_extra", need_extra)
+
+    assert demo() == f"ottla: there is more to see with the pipeline, but {MISSING}\n"
+    assert demo("--small") == ""
+    assert [wanted.is_small for wanted in ran] == [True, True]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
     before = signal.getsignal(number)
 
-    with pytest.raises(KeyboardInterrupt), _terminated_as_interrupted():
+    with _stopped_by_signals() as stop:
         signal.raise_signal(number)
+        assert stop.is_set()
 
     assert signal.getsignal(number) == before
-
-
-def test_without_the_extra_it_is_the_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def need_extra() -> None:
-        raise Failure("pipelines need Spark: pip install 'ottla[pipeline]'")
-
-    assert _missing() is None
-    monkeypatch.setattr(command, "need_extra", need_extra)
-
-    assert _missing() == "pipelines need Spark: pip install 'ottla[pipeline]'"

@@ -1,30 +1,12 @@
-"""The page of plots."""
+"""The page of plots. tests/browser looks at it in a browser."""
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 
-from ottla.cli.demo.history import Rate
-from ottla.cli.demo.page import Run, page
-from ottla.cli.demo.results import SESSIONS, TOP, TRAFFIC, Results
-
-START = "2026-01-01T08:{:02}:00.000Z"
-
-
-def some_results() -> Results:
-    results = Results()
-    for minute in range(5):
-        traffic = {"start": START.format(minute), "page_views": 600 + minute, "visitors": 300}
-        results.take(TRAFFIC, {"window": "minute", **traffic})
-    day = {"window": "day", "start": "2026-01-01T00:00:00.000Z", "page_views": 3010}
-    results.take(TRAFFIC, {**day, "visitors": 1234})
-    for end in (1, 3, 40):
-        results.take(SESSIONS, {"start": START.format(0), "end": START.format(end), "actions": 6})
-    for kind, subject in (("page", "/<b>"), ("search", "red & blue")):
-        top = [{"subject": subject, "count": 7}]
-        results.take(TOP, {"day": "2026-01-01", "kind": kind, "top": top})
-    return results
+from ottla.cli.demo.history import Sample
+from ottla.cli.demo.page import content, page
+from tests.support.demo_look import a_look, a_spark_look, a_starting_spark, some_samples
 
 
 class Outline(HTMLParser):
@@ -40,29 +22,60 @@ class Outline(HTMLParser):
         self.outside += [value or "" for name, value in attrs if name in ("src", "href")]
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        self.texts.append(data.strip())
 
 
 def test_it_has_all_plots_and_needs_nothing_else() -> None:
-    run = Run("1.2.3", 61.2, 60_000, 59_000, [Rate(1, 1000, 0), Rate(2, 1000, 900)])
+    outline = Outline(page(a_look(spark=a_spark_look()), is_live=False))
 
-    text = page(run, some_results())
-
-    outline = Outline(text)
-    assert (outline.tags.count("figure"), outline.tags.count("svg")) == (5, 5)
-    assert (outline.outside, "script" in outline.tags, "link" in outline.tags) == ([], False, False)
-    assert "http" not in text
-    assert "@media (prefers-color-scheme: dark)" in text
-    for part in ("60,000", "59,000", "3,010", "1,234", "/<b>", "red & blue", "08:00", "written"):
+    assert (outline.tags.count("figure"), outline.tags.count("svg")) == (8, 6)
+    assert [one for one in outline.outside if not one.startswith("data:")] == []
+    for part in ("What 95 seconds of the demo found out", "123,456", "100,000", "44,123", "12,345"):
         assert part in outline.texts
-    # Sessions of 1, 3 and 40 minutes; the last one is among the long ones.
-    assert re.search(r"In the mean 14\.7 minutes and 6\.0 actions", text)
-    assert "15+: 1" in outline.texts
+    for part in ("/<b>bold</b>", "lag 23,456", "p99 6.0 ms", "41 MB", "dashed: may still grow"):
+        assert part in outline.texts
+    # Sessions of 0, 1, 1, 3, 3, 3, 8 and 40 minutes.
+    assert "by minutes; in the mean 7.4 minutes and 6.0 actions" in outline.texts
+    assert "15+" in outline.texts
 
 
-def test_without_results_it_says_why() -> None:
-    text = page(Run("1.2.3", 3.0, 900, 0, []), Results())
+def test_a_live_one_says_so_and_what_to_try() -> None:
+    text = page(a_look(spark=a_spark_look()), is_live=True)
 
-    outline = Outline(text)
-    assert (outline.tags.count("figure"), outline.tags.count("svg")) == (5, 0)
-    assert text.count("Spark needs some seconds to start") == 5
+    assert '<span id="state" class="live">live</span>' in text
+    assert "<code>ottla consume activity</code>" in text
+    assert "<footer>" not in page(a_look(), is_live=False)
+
+
+def test_what_is_not_there_yet_is_waited_for() -> None:
+    outline = Outline(content(a_look(spark=a_starting_spark(), samples=[])))
+
+    assert (outline.tags.count("figure"), outline.tags.count("svg")) == (8, 0)
+    for part in ("Java 1.5 s", "Spark session 2.5 s", "first query 4.2 s", "first result"):
+        assert part in outline.texts
+    assert "Spark starts. The first minutes come with the first batch." in outline.texts
+    assert outline.texts.count("Waits for the first batch of the query that ranks them.") == 2
+    assert outline.texts.count("The first sample comes after a second.") == 4
+    waits = "Waits for the first session to end: 30 minutes of the site after its last action."
+    assert waits in outline.texts
+
+
+def test_without_spark_it_is_about_the_broker() -> None:
+    text = content(a_look())
+
+    assert Outline(text).tags.count("svg") == 3
+    assert "Spark" not in text
+
+
+def test_a_system_that_tells_no_memory() -> None:
+    samples = [Sample(1.0, 1.0, 0.0, 1, None, None, None)]
+
+    assert "This system does not tell it." in content(a_look(samples=samples))
+
+
+def test_a_long_demo_has_round_times() -> None:
+    samples = [one._replace(at_s=one.at_s * 60) for one in some_samples()]
+    outline = Outline(page(a_look(samples=samples, elapsed_s=5700.0), is_live=False))
+
+    assert "What 95 minutes of the demo found out" in outline.texts
+    assert {"0 s", "30 min", "1 h", "1:30 h"} <= set(outline.texts)

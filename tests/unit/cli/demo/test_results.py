@@ -6,9 +6,11 @@ import json
 import queue
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ottla.cli.demo.results import SESSIONS, TOP, TOPICS, TRAFFIC, Results, ResultsReader, Traffic
+from ottla.cli.demo.results import LONGEST_MINUTES, MINUTES_MAX, Results, ResultsReader, Traffic
+from ottla.cli.demo.topics import RESULTS, SESSIONS, TOP, TRAFFIC
 
 DAY = "2026-01-01T00:00:00.000Z"
 MINUTE = "2026-01-01T08:00:00.000Z"
@@ -58,6 +60,26 @@ def test_the_ranking_is_that_of_the_newest_day() -> None:
     assert results.ranking("search") == []
 
 
+def test_a_week_of_results_is_as_small_as_an_evening() -> None:
+    """One second is one minute of the site, so a week is 420 days."""
+    results = Results()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for minute in range(0, 420 * 1440, 7):
+        text = f"{start + timedelta(minutes=minute):%Y-%m-%dT%H:%M}:00.000Z"
+        results.take(TRAFFIC, traffic("minute", text, 2, 1))
+        results.take(TRAFFIC, traffic("day", f"{text[:10]}T00:00:00.000Z", 2, 1))
+        results.take(TOP, {"day": text[:10], "kind": "page", "top": []})
+    for length in range(1000):
+        end = f"{start + timedelta(minutes=length):%Y-%m-%dT%H:%M}:00.000Z"
+        results.take(SESSIONS, session(DAY, end, 1))
+
+    assert len(results.minutes) == MINUTES_MAX
+    assert max(results.minutes) == results.in_order()[-1][0] == text
+    assert (len(results.days), len(results.top["page"])) == (3, 3)
+    assert set(results.session_minutes) == set(range(LONGEST_MINUTES + 1))
+    assert results.session_minutes[LONGEST_MINUTES] == 1000 - LONGEST_MINUTES
+
+
 class FakeMessage:
     def __init__(self, topic: str, value: bytes | None, error: str | None = None) -> None:
         self.topic = lambda: topic
@@ -100,5 +122,5 @@ def test_it_reads_until_it_is_stopped() -> None:
         time.sleep(0.01)
     reader.stop()
 
-    assert consumer.assigned == list(TOPICS)
+    assert consumer.assigned == list(RESULTS)
     assert consumer.is_closed
