@@ -22,7 +22,7 @@ from ottla.storage.file_names import (
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log import Log
-from ottla.storage.partition_metadata import parse_partition_metadata
+from ottla.storage.partition_metadata import is_torn, parse_partition_metadata
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerState, ProducerStateConfig
 from ottla.storage.recovery import (
@@ -310,8 +310,8 @@ class LogLoader:
         if PARTITION_METADATA not in names:
             return None
         content = self._disk.read_file(f"{self._path}/{PARTITION_METADATA}")
-        if not self._is_clean and not content.strip(b"\0"):
-            # The power went before its first write was synced; the log was made just then.
-            logger.warning("%s/%s was never written", self._path, PARTITION_METADATA)
+        if not self._is_clean and is_torn(content):
+            # The log was made just before, and nothing of it is synced either.
+            logger.warning("%s/%s was never synced", self._path, PARTITION_METADATA)
             return None
         return parse_partition_metadata(content)

@@ -15,6 +15,11 @@ def format_partition_metadata(topic_id: TopicId) -> bytes:
     return f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
 
 
+def is_torn(content: bytes) -> bool:
+    """Whether the power went before the first write of it was synced."""
+    return len(content.rstrip(b"\0")) < len(format_partition_metadata(NO_TOPIC_ID))
+
+
 def parse_partition_metadata(content: bytes) -> TopicId:
     match = _FORMAT.fullmatch(content.decode("utf-8", "replace"))
     if not match:

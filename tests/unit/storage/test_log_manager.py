@@ -326,7 +326,7 @@ def test_a_new_log_has_its_topic_id_before_anything_is_queued() -> None:
     assert machine.log().topic_id == topic_id
 
 
-@pytest.mark.parametrize("content", [b"", bytes(20)])
+@pytest.mark.parametrize("content", [b"", bytes(20), b"version: 0\ntopic_id: CUYX75"])
 def test_a_topic_id_that_the_power_took_is_missing_not_damaged(content: bytes) -> None:
     machine = Machine()
     machine.append(machine.log())
