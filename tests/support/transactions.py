@@ -163,8 +163,9 @@ class TransactionLog:
             assert decoded is not None
             self.shard.replay(len(self.log), decoded)
             self.log.append((key, value))
-        if result.on_written is not None:
-            result.on_written()
+        for follows in (result.on_replayed, result.on_committed):
+            if follows is not None:
+                follows()
         return result.response
 
     def _with_id(self, operation: Callable[[ProducerId | None], Result[T]]) -> T:

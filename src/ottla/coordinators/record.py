@@ -26,8 +26,9 @@ class CoordinatorRecord(NamedTuple):
 
 class EncodedRecord(NamedTuple):
     """One that its operation has made into bytes itself, and whose effect it brings about itself,
-    in `Result.on_written`: it has in its hand what decoding the bytes would give. For transactions,
-    whose every step is a record. Loaded from the log it is replayed like all others."""
+    in `Result.on_replayed`: it has in its hand what decoding the bytes would give. For
+    transactions, whose every step is a record. Loaded from the log it is replayed like all others.
+    """
 
     key: bytes
     value: bytes

@@ -46,25 +46,32 @@ class Deferred(Generic[T]):
 
 
 class Result(Generic[T]):
-    """The response, and the records that must be in the log before it is given."""
+    """The response, and the records that must be committed before it is given."""
 
-    __slots__ = ("on_failed", "on_written", "records", "response")
+    __slots__ = ("is_atomic", "on_committed", "on_failed", "on_replayed", "records", "response")
 
     def __init__(
         self,
         response: T | Deferred[T],
         records: Sequence[AnyRecord] = (),
         *,
-        on_written: Callable[[], None] | None = None,
+        is_atomic: bool = True,
+        on_replayed: Callable[[], None] | None = None,
+        on_committed: Callable[[], None] | None = None,
         on_failed: Callable[[KafkaError], None] | None = None,
     ) -> None:
         self.response = response
         self.records = records
-        self.on_written = on_written
-        """Called when the records are in the log and replayed, before the response is given and
-        before any operation that waits; at once when there are none to write. For what may begin
-        only now: it must not be begun on behalf of a record that a crash could take back."""
+        self.is_atomic = is_atomic
+        """Whether all records are written or none, and what does not fit into one batch is refused.
+        Of a clean-up a part may be done, and the rest another time."""
+        self.on_replayed = on_replayed
+        """Called when the records have their place in the log: brings about the effect of those
+        that are not replayed (`EncodedRecord`)."""
+        self.on_committed = on_committed
+        """Called when the records are committed. For what may begin only then: it must not be
+        begun on behalf of a record that a crash could take back."""
         self.on_failed = on_failed
-        """Called when the records could not be written, to take back what the handler changed in
-        the state that is not replayed; then the error is the answer, unless the response is
-        deferred and was resolved by this."""
+        """Called when the records got no place, to take back what the handler changed in the state
+        that is not replayed; then the error is the answer, unless the response is deferred and was
+        resolved by this."""

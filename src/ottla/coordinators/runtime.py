@@ -15,11 +15,14 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
 from ottla.replication.partition import Partition
+from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)
 
 _MANY_RECORDS = 1000
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 10.0
 
 S = TypeVar("S", bound=State)
 T = TypeVar("T")
@@ -50,26 +53,47 @@ class Runtime(Generic[S]):
 
     def become_leader(self, partition: Partition) -> None:
         """Begins to load the shard; until it is loaded its clients wait."""
-        shard = Shard(partition, self._make_state, self._clock)
-        number = partition.topic_partition.partition
-        self.resign(number)
-        self._shards[number] = shard
-        if partition.log.log_start_offset == partition.log.log_end_offset:
+        self.resign(partition.topic_partition.partition)
+        shard = self._new_shard(partition)
+        if partition.log.log_start_offset == partition.log.next_offset:
             shard.serve()
             return
         task = asyncio.get_running_loop().create_task(self._load(shard))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
 
+    def _new_shard(self, partition: Partition) -> Shard[S]:
+        shard = Shard(partition, self._make_state, self._clock)
+        self._shards[partition.topic_partition.partition] = shard
+        return shard
+
     async def _load(self, shard: Shard[S]) -> None:
-        try:
-            async with self._load_turn:
-                if await shard.load() >= _MANY_RECORDS:
-                    # What was loaded stays: looking through a million offsets for garbage would
-                    # stall the loop for a tenth of a second, again and again.
-                    gc.freeze()
-        except (KafkaError, OSError) as error:
-            logger.error("%s cannot be loaded: %s", shard.partition.topic_partition, error)
+        """A disk that cannot be read has failed, and the shard with it. Whatever else ends the
+        loading may pass: it begins anew after a pause."""
+        pause_s = _FIRST_PAUSE_S
+        partition = shard.partition
+        number = partition.topic_partition.partition
+        while self._shards.get(number) is shard:
+            try:
+                async with self._load_turn:
+                    if await shard.load() >= _MANY_RECORDS:
+                        # What was loaded stays: looking through a million offsets for garbage
+                        # would stall the loop for a tenth of a second, again and again.
+                        gc.freeze()
+                return
+            except StorageFailure as error:
+                logger.error("%s cannot be loaded: %s", partition.topic_partition, error)
+                shard.close()
+                return
+            except Exception:
+                logger.exception(
+                    "loading %s failed; trying again in %.1f s", partition.topic_partition, pause_s
+                )
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            if self._shards.get(number) is shard:
+                shard.close()  # What it has replayed is replayed again.
+                shard = self._new_shard(partition)
 
     def resign(self, number: int) -> None:
         shard = self._shards.pop(number, None)
@@ -99,22 +123,22 @@ class Runtime(Generic[S]):
         if shard is not None:
             shard.transaction_ended(producer_id, is_commit)
 
-    def read(self, key: str, operation: Callable[[S], T]) -> T:
-        return self._shard_of(key).read(operation)
+    async def read(self, key: str, operation: Callable[[S], T]) -> T:
+        return await self._shard_of(key).read(operation)
 
-    def read_all(self, operation: Callable[[S], T]) -> list[T]:
-        """From every shard that serves; raises KafkaError while one is loading."""
-        return [shard.read(operation) for shard in self._shards.values()]
+    async def read_all(self, operation: Callable[[S], T]) -> list[T]:
+        """From every shard that is not lost; raises KafkaError while one is loading."""
+        return [await shard.read(operation) for shard in self._live_shards()]
 
     def tell_all(self, operation: Callable[[S], None]) -> None:
         """News of the world outside: no records, no answer. A shard that is being loaded sees the
         world when it is done."""
         for shard in self._shards.values():
             if shard.is_serving:
-                shard.read(operation)
+                shard.tell(operation)
 
     async def write_all(self, operation: Callable[[S], Result[Any]]) -> None:
-        for shard in list(self._shards.values()):
+        for shard in self._live_shards():
             try:
                 await shard.write(operation)
             except KafkaError as error:
@@ -127,6 +151,9 @@ class Runtime(Generic[S]):
             task.cancel()
         if self._loading:
             await asyncio.wait(list(self._loading))
+
+    def _live_shards(self) -> list[Shard[S]]:
+        return [shard for shard in self._shards.values() if not shard.is_closed]
 
     def _shard_of(self, key: str) -> Shard[S]:
         shard = self._shards.get(self.partition_of(key))

@@ -1,15 +1,20 @@
 """One partition of a coordinator's topic, loaded and served.
 
-Operations of a shard run one after another: each sees the state that the ones before left, with
-their records replayed. Nearly always the append is done at once and no operation waits.
+An operation sees the state that those before it left. Its records get their place in the log as one
+batch and are replayed at once, so that the next operation need not wait; but nothing leaves the
+shard before all that it rests on is committed: its answer is parked until then, and so is that of
+an operation which has only looked. Where nothing waits to be committed, nothing is parked.
+
+So nothing is ever rolled back. What could not get its place was not replayed; when what has its
+place cannot be committed, the shard is lost as a whole: all that is parked is told NOT_COORDINATOR,
+and the log tells whoever loads it what was.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.coordinators.record import (
@@ -22,7 +27,6 @@ from ottla.coordinators.record import (
 )
 from ottla.coordinators.result import Deferred, Result
 from ottla.kernel.clock import Clock, Timer
-from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers
@@ -31,6 +35,7 @@ from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
 from ottla.storage.batch_scan import Cold
+from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
 from ottla.wire.codec import MalformedMessage
 
@@ -98,12 +103,10 @@ class Shard(Generic[S]):
         self._clock = clock
         self._timers = ShardTimers(self, clock)
         self._state = make_state(self._timers)
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_appending = False
-        self._appending_producer_id = NO_PRODUCER_ID
-        self._ended: list[tuple[int, bool]] = []
+        self._parked: set[asyncio.Future[None]] = set()
         self._is_loaded = False
-        self._is_closed = False
+        self.is_closed = False
+        """Leadership is gone, or the disk."""
 
     # -- loading ----------------------------------------------------------------------------
 
@@ -120,12 +123,19 @@ class Shard(Generic[S]):
             await log.flush()
         offset = log.log_start_offset
         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
-        while offset < log.log_end_offset and not self._is_closed:
+        while offset < log.next_offset and not self.is_closed:
+            if offset >= log.log_end_offset:
+                await self._committed()  # A marker is being written.
+                continue
             found = log.read(offset, _LOAD_BYTES, max_offset=log.log_end_offset, at_least_one=True)
             if found is None:
                 break
-            read = log.folder.workers.submit(found.file.read_at, found.offset, found.length)
-            content = memoryview(await read)
+            try:
+                content = memoryview(
+                    await log.folder.workers.submit(found.file.read_at, found.offset, found.length)
+                )
+            except OSError as error:
+                raise log.read_failed(error) from error
             if isinstance(found, Cold):
                 continue
             for position, header in iter_headers(content, allow_partial=True):
@@ -141,7 +151,7 @@ class Shard(Generic[S]):
                     if not number & 15 and self._clock.monotonic_s() >= slice_ends_s:
                         await asyncio.sleep(0)
                         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
-        if not self._is_closed:
+        if not self.is_closed:
             # At once: a marker that came after the last look at the log would be overlooked.
             self.serve()
         return record_count
@@ -185,162 +195,171 @@ class Shard(Generic[S]):
         )
 
     def close(self) -> None:
-        self._is_closed = True
+        self.is_closed = True
         self._timers.cancel_all()
         self._state.unloaded()
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
-        self._waiting.clear()
+        for parked in self._parked:
+            if not parked.done():
+                parked.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+        self._parked.clear()
 
     # -- serving ----------------------------------------------------------------------------
 
     @property
     def is_serving(self) -> bool:
-        return self._is_loaded and not self._is_closed
+        return self._is_loaded and not self.is_closed
 
-    def read(self, operation: Callable[[S], T]) -> T:
+    async def read(self, operation: Callable[[S], T]) -> T:
         """Looks at the state. Raises KafkaError while there is none."""
         self._check_serving()
-        return operation(self._state)
+        try:
+            return operation(self._state)
+        finally:  # A refusal, too, may rest on what is not committed.
+            if not self.partition.is_all_committed:
+                await self._committed()
+
+    def tell(self, operation: Callable[[S], None]) -> None:
+        """News of the world outside: no records, no answer."""
+        self._check_serving()
+        operation(self._state)
 
     def transaction_ended(self, producer_id: int, is_commit: bool) -> None:
-        """Its marker is in the log. While this is loading, loading comes to it. Records of the
-        transaction that are just being appended are replayed first: they stand before the marker,
-        or are refused."""
-        if producer_id == self._appending_producer_id:
-            self._ended.append((producer_id, is_commit))
-        elif self.is_serving:
+        """Its marker has its place in the log. While this is loading, loading comes to it."""
+        if self.is_serving:
             self._state.end_transaction(producer_id, is_commit)
 
     async def write(
         self, operation: Callable[[S], Result[T]], within: Transaction | None = None
     ) -> T:
-        """Runs an operation in its turn; returns its response when its records are committed.
-        Within a transaction they wait for its end."""
-        while self._is_appending and not self._is_closed:
-            await self._turn()
+        """Runs an operation; returns its response when that rests on committed records only.
+        Within a transaction its own wait for that one's end."""
         self._check_serving()
         try:
             result = operation(self._state)
-        except BaseException:
-            self._give_turn()
+        except KafkaError:
+            if not self.partition.is_all_committed:
+                await self._committed()  # It may rest on what is not.
             raise
         if result.records:
-            committed = begin(self._commit(result, within))
-            if isinstance(committed, asyncio.Task):
-                # Whoever asked for it may go, as a client does whose connection is lost: what is in
-                # the log must still be replayed.
-                await asyncio.shield(committed)
-        else:
-            self._give_turn()
-            if result.on_written is not None:
-                result.on_written()
+            try:
+                self._append(result, within)
+            except KafkaError as error:
+                failure = as_coordinator_error(error)
+                if result.on_failed is not None:
+                    result.on_failed(failure)
+                if not (isinstance(result.response, Deferred) and result.response.is_resolved):
+                    raise failure from error
+        if result.on_committed is not None:
+            self._call_when_committed(result.on_committed)
         response = result.response
-        if isinstance(response, Deferred):
-            return await _resolved(response)
-        return response
+        answer = await _resolved(response) if isinstance(response, Deferred) else response
+        if not self.partition.is_all_committed:
+            await self._committed()
+        return answer
 
-    async def _turn(self) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled() and not self._is_appending:
-                self._give_turn()  # It was given to one who is gone.
-            raise
-
-    def _give_turn(self) -> None:
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-
-    async def _commit(self, result: Result[Any], within: Transaction | None) -> None:
-        self._is_appending = True
+    def _append(self, result: Result[Any], within: Transaction | None) -> None:
+        """Gives the records their place, and replays them."""
         producer_id = NO_PRODUCER_ID if within is None else within.producer.producer_id
-        self._appending_producer_id = producer_id
-        try:
-            if within is None:
-                offsets = await self._append(result.records)
-            else:
-                offsets = await self._append_within(within, result.records)
-        except KafkaError as error:
-            failure = as_coordinator_error(error)
-            if result.on_failed is not None:
-                result.on_failed(failure)
-            if isinstance(result.response, Deferred) and result.response.is_resolved:
-                return
-            raise failure from error
-        else:
-            for offset, record in zip(offsets, result.records, strict=True):
+        for records, batch in self._batches(result, within):
+            try:
+                appended = self.partition.append_own(
+                    batch, None if within is None else within.guard
+                )
+            except StorageFailure:
+                self._lose()
+                raise
+            for offset, record in enumerate(records, appended.first_offset):
                 if record.__class__ is not EncodedRecord:
                     self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
-        finally:
-            self._is_appending = False
-            self._appending_producer_id = NO_PRODUCER_ID
-            for ended in self._ended:
-                self.transaction_ended(*ended)
-            self._ended.clear()
-            self._give_turn()
-        if result.on_written is not None:
-            # Whoever waits for its turn comes after this: what begins now may write at once.
-            result.on_written()
+        if result.on_replayed is not None:
+            result.on_replayed()
+        if not self.partition.is_all_committed:
+            self.partition.when_committed(self._lose_if_failed)
 
-    async def _append(self, records: Sequence[AnyRecord]) -> Sequence[int]:
-        """In one batch if that is not too large. Returns the offset of each record: a marker may
-        come between two batches."""
-        now_ms = self._clock.now_ms()
-        if len(records) == 1:
-            only = Record(0, now_ms, *encode_record(records[0]))
-            return await self._append_batch(build_batch((only,)), 1)
+    def _batches(
+        self, result: Result[Any], within: Transaction | None
+    ) -> Iterator[tuple[Sequence[AnyRecord], bytearray]]:
+        """One, as large as it is: an operation is in the log as a whole or not at all. As many as
+        it takes where that is not asked for."""
+        if within is not None:
+            yield result.records, self._build_within(within, result.records)
+            return
+        if result.is_atomic:
+            yield result.records, self._build(result.records)
+            return
         limit_bytes = self.partition.log.config.max_message_bytes // 2
-        offsets: list[int] = []
-        batch: list[Record] = []
-        batch_bytes = 0
-        for record in records:
+        begun: list[AnyRecord] = []
+        begun_bytes = 0
+        for record in result.records:
             key, value = encode_record(record)
             size_bytes = len(key) + len(value or b"")
-            if batch and batch_bytes + size_bytes > limit_bytes:
-                offsets += await self._append_batch(build_batch(batch), len(batch))
-                batch, batch_bytes = [], 0
-            batch.append(Record(len(batch), now_ms, key, value))
-            batch_bytes += size_bytes
-        offsets += await self._append_batch(build_batch(batch), len(batch))
-        return offsets
+            if begun and begun_bytes + size_bytes > limit_bytes:
+                yield begun, self._build(begun)
+                begun, begun_bytes = [], 0
+            begun.append(record)
+            begun_bytes += size_bytes
+        yield begun, self._build(begun)
 
-    async def _append_within(
-        self, within: Transaction, records: Sequence[AnyRecord]
-    ) -> Sequence[int]:
-        """In one batch or not at all. It has no sequence number: one who repeats the request
-        means the same offsets."""
+    def _build(self, records: Sequence[AnyRecord]) -> bytearray:
+        return build_batch(self._encode(records))
+
+    def _build_within(self, within: Transaction, records: Sequence[AnyRecord]) -> bytearray:
+        """It has no sequence number: one who repeats the request means the same offsets."""
         producer, guard = within
         if guard is None and not self.partition.has_open_transaction(*producer):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {producer.producer_id} has ended meanwhile",
             )
-        now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [Record(i, now_ms, *encode_record(record)) for i, record in enumerate(records)],
+        return build_batch(
+            self._encode(records),
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             is_transactional=True,
         )
-        return await self._append_batch(batch, len(records), guard)
 
-    async def _append_batch(
-        self, batch: bytearray, record_count: int, guard: VerificationGuard | None = None
-    ) -> range:
-        appended = self.partition.append_own(batch, guard)
-        if isinstance(appended, asyncio.Future):
-            appended = await appended
-        return range(appended.first_offset, appended.first_offset + record_count)
+    def _encode(self, records: Sequence[AnyRecord]) -> list[Record]:
+        now_ms = self._clock.now_ms()
+        return [Record(i, now_ms, *encode_record(record)) for i, record in enumerate(records)]
+
+    # -- what waits to be committed ---------------------------------------------------------
+
+    async def _committed(self) -> None:
+        """Parks whoever asks until all that has a place now is committed."""
+        parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._parked.add(parked)
+
+        def end(error: KafkaError | None) -> None:
+            self._parked.discard(parked)
+            if parked.done():
+                return
+            if error is None:
+                parked.set_result(None)
+            else:
+                parked.set_exception(as_coordinator_error(error))
+
+        self.partition.when_committed(end)
+        await parked
+
+    def _call_when_committed(self, on_committed: Callable[[], None]) -> None:
+        def call(error: KafkaError | None) -> None:
+            if error is None and not self.is_closed:
+                on_committed()
+
+        self.partition.when_committed(call)
+
+    def _lose_if_failed(self, error: KafkaError | None) -> None:
+        if error is not None:
+            self._lose()
+
+    def _lose(self) -> None:
+        """What this has replayed may never be in the log."""
+        if not self.is_closed:
+            logger.error("%s can no longer be written to", self.partition.topic_partition)
+            self.close()
 
     def _check_serving(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if not self._is_loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -383,15 +402,15 @@ class ShardTimers:
     async def _run(
         self, name: str, due: Timer | None, operation: Callable[[], Result[Any]]
     ) -> None:
-        def in_turn(_: Any) -> Result[Any]:
-            # While it waited for its turn it may have been cancelled or set anew.
+        def checked(_: Any) -> Result[Any]:
+            # Between ringing and this it may have been cancelled or set anew.
             if self._timers.get(name) is not due:
                 return Result(None)
             del self._timers[name]
             return operation()
 
         try:
-            await self._shard.write(in_turn)
+            await self._shard.write(checked)
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_COORDINATOR and name not in self._timers:
                 self.schedule(name, _TIMER_RETRY_MS, operation)

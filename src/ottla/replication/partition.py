@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.disk import FileSlice
@@ -21,9 +22,11 @@ from ottla.records.batch import (
 from ottla.records.builder import ControlType, build_end_txn_marker
 from ottla.records.validation import INT64_MAX, ProducePolicy, too_large, validate_produced
 from ottla.replication.append_memory import AppendMemory
+from ottla.replication.uncommitted import Step, Uncommitted
 from ottla.storage.batch_scan import Cold
+from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
-from ottla.storage.pending_write import Appended
+from ottla.storage.pending_write import Appended, PendingWrite
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.verification import VerificationGuard
 
@@ -68,13 +71,18 @@ class _QueuedAppend(NamedTuple):
     """None for what this broker has made itself: that is not validated."""
     guard: VerificationGuard | None
     marker: Marker | None
+    on_placed: Callable[[], None] | None
     done: asyncio.Future[Appended]
 
 
 class Partition:
     """Owned by the replica manager, from becoming leader until the topic goes or the broker
     stops. What it knows beyond its log is in the coordination store and in the checkpoint of
-    high watermarks."""
+    high watermarks.
+
+    An append is validated, gets its *place* in the log (offsets, and a part in the state of its
+    producer), and is *committed* when it is written, synced where `flush.messages` asks for it, and
+    the high watermark has passed it. Nearly always all of that is one call."""
 
     def __init__(
         self,
@@ -104,9 +112,12 @@ class Partition:
         self._workers = workers
         self._memory = memory
         self.config_changed()
-        # Appends that cannot be done at once, in their order; empty in the common case.
+        # Both are empty in the common case: clients' appends that have no place yet, in their
+        # order; and what has a place, and is being written or synced.
         self._queue: deque[_QueuedAppend] = deque()
         self._drain: asyncio.Task[None] | None = None
+        self._uncommitted = Uncommitted(self._records_added)
+        self._steps = self._uncommitted.steps
         log.assign_leader_epoch(leader_epoch, log.log_end_offset)
 
     @property
@@ -157,7 +168,7 @@ class Partition:
         """As `append`; None where that would wait, and nothing was done."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
-        if self._queue or self._appends_in_turn or self.log.folder.is_slow:
+        if self._queue or self._steps or self._appends_in_turn or self.log.folder.is_slow:
             return None
         now_ms = self._clock.now_ms()
         batch, header = validate_produced(
@@ -165,15 +176,13 @@ class Partition:
         )
         appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
         if not appended.is_duplicate:
-            self._records_added(len(batch))
+            self._records_added(self.log.log_end_offset, len(batch))
         return appended
 
-    def append_own(
-        self, batch: bytearray, guard: VerificationGuard | None = None
-    ) -> Appended | asyncio.Future[Appended]:
-        """Appends what a coordinator of this broker has built, as durable as acks=all. Offsets
-        of a transaction need a guard as in `append`; of their producer only the epoch is checked.
-        """
+    def append_own(self, batch: bytearray, guard: VerificationGuard | None = None) -> Appended:
+        """Gives what a coordinator of this broker has built its place, at once; `when_committed`
+        tells the rest. Offsets of a transaction need a guard as in `append`; of their producer
+        only the epoch is checked."""
         if len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         records = memoryview(batch)
@@ -183,13 +192,7 @@ class Partition:
                 f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
                 f"{self.log.config.max_message_bytes}",
             )
-        if self._queue or self._flushes or self.log.folder.is_slow:
-            return self._append_in_turn(records, None, guard)
-        appended = self.log.append_as_leader(
-            parse_header(records), records, self.leader_epoch, self._clock.now_ms(), guard
-        )
-        self._records_added(len(records))
-        return appended
+        return self._place(parse_header(records), records, self._clock.now_ms(), guard)
 
     # Transactions
 
@@ -226,9 +229,11 @@ class Partition:
         is_commit: bool,
         coordinator_epoch: int,
         transaction_version: int,
+        on_placed: Callable[[], None] | None = None,
     ) -> Appended | asyncio.Future[Appended]:
         """Ends the producer's transaction, as durable as acks=all. Raises KafkaError where another
-        coordinator, or the producer itself, has moved on."""
+        coordinator, or the producer itself, has moved on. `on_placed` is called when the marker
+        has its place in the log, before anything else can get one after it."""
         if producer_id < 0 or producer_epoch < 0:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -251,14 +256,13 @@ class Partition:
         records = memoryview(batch)
         if self._policy.is_log_append_time:
             patch_max_timestamp(records, TimestampType.LOG_APPEND_TIME, now_ms)
-        if self._queue or self._flushes or self.log.folder.is_slow:
-            return self._append_in_turn(records, None, marker=marker)
+        if self._queue:
+            return self._append_in_turn(records, None, marker=marker, on_placed=on_placed)
         self._check_marker(marker)
-        appended = self.log.append_as_leader(
-            parse_header(records), records, self.leader_epoch, now_ms
-        )
-        self._records_added(len(records))
-        return appended
+        appended = self._place(parse_header(records), records, now_ms, None)
+        if on_placed is not None:
+            on_placed()
+        return self._committed(appended)
 
     def _check_marker(self, marker: Marker) -> None:
         self.log.producer_state.check_marker(
@@ -269,7 +273,105 @@ class Partition:
             self.log.log_end_offset,
         )
 
-    # Appends that wait their turn
+    # From its place to being committed
+
+    def _place(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        now_ms: int,
+        guard: VerificationGuard | None,
+    ) -> Appended:
+        """The batch must stay as it is until it is committed."""
+        log = self.log
+        # Nothing is written past what waits to be written.
+        if log.folder.is_slow or log.next_offset != log.log_end_offset:
+            pending = log.prepare(header, batch, self.leader_epoch, now_ms, guard)
+            if isinstance(pending, PendingWrite):
+                step = self._uncommitted.begin(pending.appended.last_offset + 1, len(batch))
+                written = log.folder.submit_write(pending.write)
+                written.add_done_callback(partial(self._written, step, pending))
+                return pending.appended
+            appended = pending
+        else:
+            appended = log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
+        byte_count = 0 if appended.is_duplicate else len(batch)
+        # A duplicate too: a kill may have come between the write of the first and its fsync.
+        if self._steps or (self._flushes and log.is_flush_due):
+            self._sync(self._uncommitted.begin(log.next_offset, byte_count))
+        elif byte_count:
+            self._records_added(log.log_end_offset, byte_count)
+        return appended
+
+    def _written(self, step: Step, pending: PendingWrite, written: asyncio.Future[float]) -> None:
+        if self._has_succeeded(written):
+            self.log.commit(pending)
+            self._sync(step)
+
+    def _sync(self, step: Step) -> None:
+        """If that is due."""
+        if not (self._flushes and self.log.is_flush_due):
+            self._uncommitted.finish(step)
+            return
+        try:
+            flushed = self.log.flush()
+        except StorageFailure as error:
+            self._uncommitted.fail(error)
+        else:
+            flushed.add_done_callback(partial(self._synced, step))
+
+    def _synced(self, step: Step, flushed: asyncio.Future[None]) -> None:
+        if self._has_succeeded(flushed):
+            self._uncommitted.finish(step)
+
+    def _has_succeeded(self, done: asyncio.Future[Any]) -> bool:
+        """A disk that failed has failed for all that follows."""
+        error = None if done.cancelled() else done.exception()
+        if not done.cancelled() and error is None:
+            return True
+        failure = error if isinstance(error, KafkaError) else self._gone()
+        self._uncommitted.fail(failure)
+        return False
+
+    def _records_added(self, end_offset: int, byte_count: int) -> None:
+        """With this broker alone in the ISR, what is in its log is committed."""
+        self.high_watermark = end_offset
+        if self._unreplicated:
+            self._transactions.replicated_to(end_offset)
+        if byte_count:
+            for watcher in self.watchers:
+                watcher.records_added(self, byte_count)
+
+    @property
+    def is_all_committed(self) -> bool:
+        """Whether nothing that has a place waits to be committed."""
+        return not self._steps
+
+    def when_committed(self, on_committed: Callable[[KafkaError | None], None]) -> None:
+        """Calls back when all that has a place now is committed, at once where it is; or with the
+        error that keeps it from that."""
+        self._uncommitted.when_committed(on_committed)
+
+    def _committed(self, appended: Appended) -> Appended | asyncio.Future[Appended]:
+        if not self._steps:
+            return appended
+        done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+
+        def resolve(error: KafkaError | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(appended)
+            else:
+                done.set_exception(error)
+
+        self._uncommitted.when_committed(resolve)
+        return done
+
+    def _gone(self) -> KafkaError:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
+
+    # Appends that wait for their place
 
     def _not_enough_replicas(self) -> KafkaError:
         return KafkaError(
@@ -283,7 +385,9 @@ class Partition:
         records: memoryview,
         produce_version: int | None,
         guard: VerificationGuard | None = None,
+        *,
         marker: Marker | None = None,
+        on_placed: Callable[[], None] | None = None,
     ) -> asyncio.Future[Appended]:
         """Compression, a slow disk and an fsync that `flush.messages` asks for are waited for off
         the loop, one batch after another: a producer's batches must keep their order."""
@@ -291,9 +395,8 @@ class Partition:
             raise too_large(len(records), self._policy)  # Before it is copied.
         self._memory.take(len(records))
         done = asyncio.get_running_loop().create_future()
-        self._queue.append(
-            _QueuedAppend(memoryview(bytearray(records)), produce_version, guard, marker, done)
-        )
+        copied = memoryview(bytearray(records))
+        self._queue.append(_QueuedAppend(copied, produce_version, guard, marker, on_placed, done))
         if self._drain is None:
             self._drain = asyncio.create_task(self._drain_queue())
         return done
@@ -331,37 +434,11 @@ class Partition:
             )
         if queued.marker is not None:
             self._check_marker(queued.marker)
-        appended = await self._write(header, batch, now_ms, queued.guard)
-        # A duplicate too: a kill may have come between the write of the first and its fsync.
-        if self.log.is_flush_due:
-            await self.log.flush()
-        if not appended.is_duplicate:
-            self._records_added(len(batch))
-        return appended
-
-    async def _write(
-        self,
-        header: BatchHeader,
-        batch: memoryview,
-        now_ms: int,
-        guard: VerificationGuard | None,
-    ) -> Appended:
-        log = self.log
-        if not log.folder.is_slow:
-            return log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
-        pending = log.prepare(header, batch, self.leader_epoch, now_ms, guard)
-        if isinstance(pending, Appended):
-            return pending  # A duplicate; nothing else is pending, so it is written.
-        await log.folder.submit_write(pending.write)
-        return log.commit(pending)
-
-    def _records_added(self, byte_count: int) -> None:
-        """With this broker alone in the ISR, what is in its log is committed."""
-        self.high_watermark = self.log.log_end_offset
-        if self._unreplicated:
-            self._transactions.replicated_to(self.high_watermark)
-        for watcher in self.watchers:
-            watcher.records_added(self, byte_count)
+        appended = self._place(header, batch, now_ms, queued.guard)
+        if queued.on_placed is not None:
+            queued.on_placed()
+        committed = self._committed(appended)
+        return committed if isinstance(committed, Appended) else await committed
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """A client whose metadata is older or newer than ours must not go on with it (KIP-320)."""
@@ -452,8 +529,10 @@ class Partition:
             waiting = self._queue.pop()
             self._memory.give_back(len(waiting.records))
             if not waiting.done.done():
-                waiting.done.set_exception(
-                    KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
-                )
+                waiting.done.set_exception(self._gone())
         if self._drain is not None:
             await asyncio.wait([self._drain])
+        if self._steps:
+            settled = asyncio.get_running_loop().create_future()
+            self.when_committed(lambda _: settled.set_result(None))
+            await settled

@@ -17,7 +17,6 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.replication.partition import Marker
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.storage.pending_write import Appended
 
 logger = logging.getLogger(__name__)
 
@@ -40,25 +39,18 @@ class TransactionMarkerWriter:
         self._groups = groups
 
     async def append(self, at: TopicPartition, marker: Marker) -> None:
-        """Into one partition that this broker leads. Raises KafkaError."""
+        """Into one partition that this broker leads; returns when it is committed. Raises
+        KafkaError."""
+
+        def on_placed() -> None:
+            # At once: what a group commits after it belongs to the next transaction.
+            if at.topic == CONSUMER_OFFSETS:
+                self._groups.transaction_ended(at.partition, marker.producer_id, marker.is_commit)
+
         partition = self._replicas.partition(at.topic, at.partition)
-        appended = partition.append_marker(**marker._asdict())
+        appended = partition.append_marker(**marker._asdict(), on_placed=on_placed)
         if isinstance(appended, asyncio.Future):
-            # Whoever asked for it may go: it will be in the log, and the group must hear of it.
-            appended.add_done_callback(lambda done: self._appended_later(at, marker, done))
-            await asyncio.shield(appended)
-        else:
-            self._appended(at, marker)
-
-    def _appended_later(
-        self, at: TopicPartition, marker: Marker, done: asyncio.Future[Appended]
-    ) -> None:
-        if not done.cancelled() and done.exception() is None:
-            self._appended(at, marker)
-
-    def _appended(self, at: TopicPartition, marker: Marker) -> None:
-        if at.topic == CONSUMER_OFFSETS:
-            self._groups.transaction_ended(at.partition, marker.producer_id, marker.is_commit)
+            await appended
 
     async def write(self, markers: TransactionMarkers) -> None:
         """Into all partitions; tries until each has it, is gone, or has heard of a newer

@@ -161,7 +161,7 @@ class TransactionalProduce:
     async def _verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, asked: list[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        return self._transactions.verify_partitions(transactional_id, *producer, asked)
+        return await self._transactions.verify_partitions(transactional_id, *producer, asked)
 
 
 def _as_produce_error(code: ErrorCode, version: int) -> KafkaError:

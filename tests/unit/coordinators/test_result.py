@@ -60,5 +60,5 @@ def test_a_result_needs_no_records() -> None:
 
     assert result.response == "pong"
     assert list(result.records) == []
-    assert result.on_written is None
+    assert result.on_committed is None
     assert result.on_failed is None

@@ -42,7 +42,7 @@ def test_shards_keep_their_own_and_are_loaded_again() -> None:
             await runtime.write(name, lambda s, name=name: s.add(name))  # type: ignore[misc]
         counts = {"a": 2, "b": 1, "c": 1}
         found: dict[str, int] = {}
-        for shard_counts in runtime.read_all(lambda s: dict(s.counts)):
+        for shard_counts in await runtime.read_all(lambda s: dict(s.counts)):
             assert not shard_counts.keys() & found.keys()
             found |= shard_counts
         assert found == counts
@@ -50,10 +50,11 @@ def test_shards_keep_their_own_and_are_loaded_again() -> None:
 
         again = lead_all(broker, 3)
         with pytest.raises(KafkaError) as raised:
-            again.read("a", lambda s: s.counts)
+            await again.read("a", lambda s: s.counts)
         assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.sleep(1)
-        assert {name: again.read(name, lambda s, n=name: s.counts[n]) for name in counts} == counts  # type: ignore[misc]
+        for name, count in counts.items():
+            assert (await again.read(name, lambda s: s.counts))[name] == count
 
     with_broker(test)
 
@@ -73,7 +74,7 @@ def test_what_this_broker_does_not_lead_is_not_its_business() -> None:
     with_broker(test)
 
 
-def test_a_shard_that_cannot_be_read_does_not_hold_up_the_others(
+def test_a_shard_that_cannot_be_read_has_a_disk_that_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test(broker: SimulatedBroker) -> None:
@@ -83,15 +84,44 @@ def test_a_shard_that_cannot_be_read_does_not_hold_up_the_others(
         await runtime.close()
         failing = runtime.partition_of("a")
         path = f"/data/state-{failing}/00000000000000000000.log"
-        broker.machine.disk.fail(Fault("read_at", path))
+        broker.machine.disk.fail(Fault("read_at", path, count=1))
         again = lead_all(broker, 3)
         await asyncio.sleep(1)
-        for name in ("b", "c"):
-            assert again.read(name, lambda s, n=name: s.counts[n]) == 1  # type: ignore[misc]
-        with pytest.raises(KafkaError) as raised:
-            again.read("a", lambda s: s.counts)
-        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        for name in ("a", "b", "c"):
+            # The disk of one is that of all.
+            with pytest.raises(KafkaError) as raised:
+                await again.write(name, lambda s, n=name: s.add(n))  # type: ignore[misc]
+            assert raised.value.code is ErrorCode.NOT_COORDINATOR
         assert f"state-{failing} cannot be loaded" in caplog.text
+        assert broker.machine.broker.logs.folders[0].failure is not None
+        await again.close()
+        broker.machine.kill()
+        await broker.machine.start()
+
+    with_broker(test)
+
+
+def test_loading_that_fails_for_another_reason_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Stumbling(Counters):
+        stumbles = 2
+
+        def loaded(self) -> None:
+            if Stumbling.stumbles:
+                Stumbling.stumbles -= 1
+                raise ValueError("a bug of ours")
+
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        await runtime.write("a", lambda s: s.add("a"))
+        await runtime.close()
+        again: Runtime[Stumbling] = Runtime(Stumbling, VirtualClock(broker.loop))
+        again.partition_count = 1
+        again.become_leader(broker.machine.broker.replicas.partition("state", 0))
+        await asyncio.sleep(5)
+        assert await again.read("a", lambda s: s.counts) == {"a": 1}
+        assert caplog.text.count("loading state-0 failed; trying again") == 2
         await again.close()
 
     with_broker(test)
@@ -105,9 +135,9 @@ def test_a_transaction_that_ends_is_told_to_the_shard_of_the_partition() -> None
         guard = partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
         await runtime.write_transactional("a", PRODUCER, lambda s: s.add("a"), guard=guard)
         runtime.transaction_ended((number + 1) % 3, PRODUCER.producer_id, is_commit=True)
-        assert runtime.read("a", lambda s: s.counts) == {}
+        assert await runtime.read("a", lambda s: s.counts) == {}
         runtime.transaction_ended(number, PRODUCER.producer_id, is_commit=True)
-        assert runtime.read("a", lambda s: s.counts) == {"a": 1}
+        assert await runtime.read("a", lambda s: s.counts) == {"a": 1}
         runtime.resign(number)
         runtime.transaction_ended(number, PRODUCER.producer_id, is_commit=True)
 

@@ -23,6 +23,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
+from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
 from tests.support.simulated_broker import SimulatedBroker, with_broker
@@ -107,8 +108,8 @@ def test_records_are_replayed_and_loaded_again() -> None:
         await shard.write(lambda s: s.add("b"))
         await shard.write(lambda s: s.forget("b"))
         again = await open_shard(broker)
-        assert again.read(lambda s: s.counts) == {"a": 3}
-        assert again.read(lambda s: s.events) == ["loaded"]
+        assert await again.read(lambda s: s.counts) == {"a": 3}
+        assert await again.read(lambda s: s.events) == ["loaded"]
 
     with_broker(test)
 
@@ -132,7 +133,7 @@ def test_a_shard_that_loads_or_is_closed_says_so() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
         with pytest.raises(KafkaError) as raised:
-            shard.read(lambda s: s.counts)
+            await shard.read(lambda s: s.counts)
         assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await shard.load()
         shard.close()
@@ -167,13 +168,13 @@ def test_a_write_that_fails_is_not_replayed() -> None:
         with pytest.raises(KafkaError) as raised:
             await shard.write(lambda s: s.add("a"))
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert shard.read(lambda s: s.counts) == {}
-        assert shard.read(lambda s: s.events) == ["loaded", "COORDINATOR_NOT_AVAILABLE"]
+        assert await shard.read(lambda s: s.counts) == {}
+        assert await shard.read(lambda s: s.events) == ["loaded", "COORDINATOR_NOT_AVAILABLE"]
 
     with_broker(test)
 
 
-def test_what_may_begin_only_when_it_is_written_begins_after_the_replay() -> None:
+def test_what_may_begin_only_when_it_is_committed_begins_after_the_replay() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         seen: list[dict[str, int]] = []
@@ -183,7 +184,7 @@ def test_what_may_begin_only_when_it_is_written_begins_after_the_replay() -> Non
             return Result(
                 result.response,
                 result.records,
-                on_written=lambda: seen.append(dict(state.counts)),
+                on_committed=lambda: seen.append(dict(state.counts)),
             )
 
         isr = shard.partition.isr
@@ -202,7 +203,7 @@ def test_with_nothing_to_write_it_begins_at_once() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         seen: list[str] = []
-        await shard.write(lambda _: Result(None, on_written=lambda: seen.append("begun")))
+        await shard.write(lambda _: Result(None, on_committed=lambda: seen.append("begun")))
         assert seen == ["begun"]
 
     with_broker(test)
@@ -233,12 +234,12 @@ def test_records_of_a_transaction_wait_for_its_end() -> None:
         shard = await open_shard(broker)
         await write_within(shard, "a")
         await write_within(shard, "b")
-        assert shard.read(lambda s: s.counts) == {}
-        (first, second) = shard.read(lambda s: s.pending)[PRODUCER.producer_id]
+        assert await shard.read(lambda s: s.counts) == {}
+        (first, second) = (await shard.read(lambda s: s.pending))[PRODUCER.producer_id]
         assert (first[0], second[0]) == (0, 1), "the offsets of their records"
         end_transaction(shard, is_commit=True)
         shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
-        assert shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
+        assert await shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
 
     with_broker(test)
 
@@ -265,12 +266,12 @@ def test_loading_ends_transactions_by_their_markers(is_commit: bool) -> None:
         await write_within(shard, "a")
         await shard.write(lambda s: s.add("plain"))
         waiting = await open_shard(broker)
-        assert waiting.read(lambda s: (s.counts, set(s.pending))) == ({"plain": 1}, {1000})
+        assert await waiting.read(lambda s: (s.counts, set(s.pending))) == ({"plain": 1}, {1000})
 
         end_transaction(shard, is_commit=is_commit)
         again = await open_shard(broker)
         counts = {"a": 1, "plain": 1} if is_commit else {"plain": 1}
-        assert again.read(lambda s: (s.counts, s.pending)) == (counts, {})
+        assert await again.read(lambda s: (s.counts, s.pending)) == (counts, {})
 
     with_broker(test)
 
@@ -290,8 +291,8 @@ def test_a_transaction_is_loaded_whose_marker_is_in_a_later_slice(
         await shard.write(lambda s: s.add("plain"))
         await write_within(shard, "c")
         again = await open_shard(broker)
-        assert again.read(lambda s: s.counts) == {"a": 1, "b": 1, "plain": 3}
-        assert [offset for offset, _ in again.read(lambda s: s.pending)[1000]] == [6]
+        assert await again.read(lambda s: s.counts) == {"a": 1, "b": 1, "plain": 3}
+        assert [offset for offset, _ in (await again.read(lambda s: s.pending))[1000]] == [6]
 
     with_broker(test)
 
@@ -308,7 +309,7 @@ def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
         end_transaction(again, is_commit=True)
         again.transaction_ended(PRODUCER.producer_id, is_commit=True)
         await loading
-        assert again.read(lambda s: s.counts) == {"a": 1}
+        assert await again.read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 
@@ -329,7 +330,7 @@ def test_loading_sees_a_marker_that_is_written_while_the_log_is_synced(
             patched.setattr(Log, "is_flush_due", True)
             patched.setattr(Log, "flush", flush)
             await again.load()
-        assert again.read(lambda s: s.counts) == {"a": 1}
+        assert await again.read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 
@@ -356,33 +357,19 @@ def test_what_a_marker_ended_meanwhile_is_not_written() -> None:
 
 
 def test_what_is_on_its_way_when_its_transaction_ends_stands_before_the_marker() -> None:
-    """The end may be told before the append has been heard of."""
-
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
+        become_slow(shard)
         writing = asyncio.create_task(write_within(shard, "a"))
         await asyncio.sleep(0)
+        end_transaction(shard, is_commit=True)
         shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
-        assert shard.read(lambda s: s.counts) == {}
-        await writing
-        assert shard.read(lambda s: (s.counts, s.pending)) == ({"a": 1}, {})
-
-    with_broker(test)
-
-
-def test_the_end_of_a_transaction_does_not_wait_for_what_others_append() -> None:
-    """One who is told that it is complete finds its offsets stable."""
-
-    async def test(broker: SimulatedBroker) -> None:
-        shard = await open_shard(broker)
-        await write_within(shard, "a")
-        shard.partition.log.folder.wrote(1.0)
-        writing = asyncio.create_task(shard.write(lambda s: s.add("plain")))
+        later = asyncio.create_task(shard.read(lambda s: (dict(s.counts), dict(s.pending))))
         await asyncio.sleep(0)
-        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
-        assert shard.read(lambda s: s.counts) == {"a": 1}
+        assert not later.done(), "neither is committed"
+        assert await later == ({"a": 1}, {})
         await writing
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 
@@ -407,26 +394,136 @@ def headers(partition: Partition) -> list[BatchHeader]:
     return [header for _, header in iter_headers(found.file.read_at(found.offset, found.length))]
 
 
-def test_many_records_go_into_several_batches() -> None:
+NAMES = [f"{number}-{'x' * 30_000}" for number in range(60)]
+"""More than fits into a batch."""
+
+
+def add_all(state: Counters, *, is_atomic: bool) -> Result[None]:
+    records = [record for name in NAMES for record in state.add(name).records]
+    return Result(None, records, is_atomic=is_atomic)
+
+
+def test_what_need_not_be_written_as_a_whole_goes_into_several_batches() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        names = [f"{number}-{'x' * 30_000}" for number in range(60)]
-
-        def add_all(state: Counters) -> Result[None]:
-            return Result(None, [record for name in names for record in state.add(name).records])
-
-        await shard.write(add_all)
-        assert set((await open_shard(broker)).read(lambda s: s.counts)) == set(names)
+        await shard.write(lambda s: add_all(s, is_atomic=False))
+        assert set(await (await open_shard(broker)).read(lambda s: s.counts)) == set(NAMES)
 
     with_broker(test)
+
+
+def test_an_operation_that_does_not_fit_into_a_batch_is_refused_as_a_whole() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda s: add_all(s, is_atomic=True))
+        assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "max.message.bytes" in str(raised.value)
+        assert shard.partition.log.log_end_offset == 0
+        assert await shard.read(lambda s: s.counts) == {}
+
+    with_broker(test)
+
+
+def become_slow(shard: Shard[Counters]) -> None:
+    """What is written from now on is committed later."""
+    shard.partition.log.folder.wrote(1.0)
 
 
 def test_writes_keep_their_order_while_the_disk_is_slow() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
+        become_slow(shard)
         writes = [asyncio.create_task(shard.write(lambda s: s.add("a"))) for _ in range(5)]
         assert await asyncio.gather(*writes) == [1, 2, 3, 4, 5]
+
+    with_broker(test)
+
+
+def test_nothing_leaves_before_what_it_rests_on_is_committed() -> None:
+    """An operation sees at once what those before it have written, and its answer waits for that,
+    also where it has only looked, or is refused."""
+
+    def refuse(state: Counters) -> Result[int]:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED, str(state.counts["a"]))
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        become_slow(shard)
+        begun: list[str] = []
+        asked = [
+            begin(shard.write(lambda s: s.add("a"))),
+            begin(shard.write(lambda s: s.add("a"))),
+            begin(shard.write(lambda s: Result(s.counts["a"]))),
+            begin(shard.write(lambda s: Result(0, on_committed=lambda: begun.append("begun")))),
+            begin(shard.read(lambda s: s.counts["a"])),
+            begin(shard.write(refuse)),
+        ]
+        tasks = [task for task in asked if isinstance(task, asyncio.Task)]
+        assert len(tasks) == len(asked)
+        assert begun == []
+        assert shard.partition.high_watermark == 0
+        *answers, refused = await asyncio.gather(*tasks, return_exceptions=True)
+        assert answers == [1, 2, 2, 0, 2]
+        assert isinstance(refused, KafkaError)
+        assert refused.message == "2"
+        assert begun == ["begun"]
+        assert shard.partition.high_watermark == 2
+
+    with_broker(test)
+
+
+def test_losing_the_shard_answers_all_that_is_parked() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        become_slow(shard)
+        tasks = [asyncio.create_task(shard.write(lambda s: s.add("a"))) for _ in range(3)]
+        tasks.append(asyncio.create_task(shard.read(lambda s: s.counts["a"])))
+        begun: list[str] = []
+        tasks.append(
+            asyncio.create_task(
+                shard.write(lambda s: Result(0, on_committed=lambda: begun.append("begun")))
+            )
+        )
+        await asyncio.sleep(0)
+        shard.close()
+        await asyncio.sleep(1)
+        assert begun == [], "the next leader begins it"
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.NOT_COORDINATOR
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_slow", [True, False])
+def test_a_disk_that_fails_takes_the_shard_with_it(is_slow: bool) -> None:
+    """What was replayed may never be in the log: nobody may be told of it."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add("a"))
+        if is_slow:
+            become_slow(shard)
+        begun: list[str] = []
+        broker.machine.disk.fail(Fault("write_at", count=1))
+        writes = [
+            asyncio.create_task(shard.write(lambda s: s.add("a"))),
+            asyncio.create_task(
+                shard.write(
+                    lambda s: Result(0, s.add("b").records, on_committed=lambda: begun.append("b"))
+                )
+            ),
+            asyncio.create_task(shard.read(lambda s: s.counts)),
+        ]
+        for error in await asyncio.gather(*writes, return_exceptions=True):
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.NOT_COORDINATOR
+        assert shard.is_closed
+        assert begun == []
+        broker.machine.kill()
+        await broker.machine.start()
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 
@@ -434,77 +531,32 @@ def test_writes_keep_their_order_while_the_disk_is_slow() -> None:
 def test_what_is_written_is_replayed_though_its_client_has_gone() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
+        become_slow(shard)
         write = asyncio.create_task(shard.write(lambda s: s.add("a")))
         await asyncio.sleep(0)
         write.cancel()
         assert await shard.write(lambda s: s.add("a")) == 2
-        assert (await open_shard(broker)).read(lambda s: s.counts) == {"a": 2}
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 2}
 
     with_broker(test)
 
 
-def test_the_turn_of_one_who_has_gone_goes_to_the_next() -> None:
+def test_who_has_gone_holds_up_nobody() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
-        writes: list[asyncio.Task[int]] = []
-
-        def cancel_third() -> None:
-            """It has its turn by then, and has not taken it yet."""
-            writes[2].cancel()
-
-        def add(state: Counters) -> Result[int]:
-            result = state.add("a")
-            return Result(result.response, result.records, on_written=cancel_third)
-
-        writes.append(asyncio.create_task(shard.write(add)))
-        for _ in range(3):
-            writes.append(asyncio.create_task(shard.write(lambda s: s.add("a"))))
-        await asyncio.sleep(0)
-        writes[1].cancel()
-        assert await writes[0] == 1
-        assert await writes[3] == 2
-        assert writes[2].cancelled()
-
-    with_broker(test)
-
-
-def test_the_turn_of_one_who_goes_as_soon_as_it_waits_goes_to_the_next() -> None:
-    """Its connection was lost in the turn of the loop that brought the request. Whoever came
-    behind it waited for ever."""
-
-    async def test(broker: SimulatedBroker) -> None:
-        shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
-        writes = [begin(shard.write(lambda s: s.add("a"))) for _ in range(3)]
+        become_slow(shard)
+        writes = [begin(shard.write(lambda s: s.add("a"))) for _ in range(4)]
         tasks = [write for write in writes if isinstance(write, asyncio.Task)]
         tasks[1].cancel()
+        await asyncio.sleep(0)
+        tasks[2].cancel()
         assert await tasks[0] == 1
-        assert await asyncio.wait_for(tasks[2], 60) == 2
+        assert await asyncio.wait_for(tasks[3], 60) == 4
 
     with_broker(test)
 
 
-def test_the_turn_of_one_who_writes_nothing_goes_to_the_next() -> None:
-    """Whoever came behind it waited for ever."""
-
-    def refuse(_: Counters) -> Result[int]:
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
-
-    async def test(broker: SimulatedBroker) -> None:
-        shard = await open_shard(broker)
-        shard.partition.log.folder.wrote(1.0)
-        operations = [lambda s: s.add("a"), lambda _: Result(7), refuse, lambda s: s.add("a")]
-        writes = [asyncio.create_task(shard.write(operation)) for operation in operations]
-        assert (await writes[0], await writes[1], await writes[3]) == (1, 7, 2)
-        with pytest.raises(KafkaError):
-            await writes[2]
-
-    with_broker(test)
-
-
-def test_what_begins_when_it_is_written_may_write_at_once() -> None:
+def test_what_begins_when_it_is_committed_may_write_at_once() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         begun: list[object] = []
@@ -514,12 +566,12 @@ def test_what_begins_when_it_is_written_may_write_at_once() -> None:
             return Result(
                 result.response,
                 result.records,
-                on_written=lambda: begun.append(begin(shard.write(lambda s: s.add("b")))),
+                on_committed=lambda: begun.append(begin(shard.write(lambda s: s.add("b")))),
             )
 
         await shard.write(add)
         assert isinstance(begun[0], Done)
-        assert shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
+        assert await shard.read(lambda s: s.counts) == {"a": 1, "b": 1}
 
     with_broker(test)
 
@@ -531,8 +583,8 @@ def test_what_an_operation_has_encoded_itself_is_replayed_only_when_loaded() -> 
         key, value = encode_record(record)
         assert value is not None
         await shard.write(lambda _: Result(None, [EncodedRecord(key, value)]))
-        assert shard.read(lambda s: s.counts) == {}
-        assert (await open_shard(broker)).read(lambda s: s.counts) == {"a": 5}
+        assert await shard.read(lambda s: s.counts) == {}
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 5}
 
     with_broker(test)
 
@@ -544,12 +596,12 @@ def test_timers_ring_once_unless_cancelled_or_set_anew() -> None:
         await shard.write(lambda s: s.add_later("cancelled", 1000))
         await shard.write(lambda s: s.add_later("anew", 1000))
         await asyncio.sleep(0.5)
-        shard.read(lambda s: s.timers.cancel("cancelled"))
+        await shard.read(lambda s: s.timers.cancel("cancelled"))
         await shard.write(lambda s: s.add_later("anew", 1000))
         await asyncio.sleep(0.6)
-        assert shard.read(lambda s: s.counts) == {"rings": 1}
+        assert await shard.read(lambda s: s.counts) == {"rings": 1}
         await asyncio.sleep(2)
-        assert shard.read(lambda s: s.counts) == {"rings": 1, "anew": 1}
+        assert await shard.read(lambda s: s.counts) == {"rings": 1, "anew": 1}
 
     with_broker(test)
 
@@ -561,10 +613,10 @@ def test_a_timer_whose_records_cannot_be_written_is_tried_again() -> None:
         shard.partition.isr = ()
         await shard.write(lambda s: s.add_later("a", 100))
         await asyncio.sleep(1)
-        assert shard.read(lambda s: s.counts) == {}
+        assert await shard.read(lambda s: s.counts) == {}
         shard.partition.isr = isr
         await asyncio.sleep(1)
-        assert shard.read(lambda s: s.counts) == {"a": 1}
+        assert await shard.read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 
@@ -573,7 +625,7 @@ def test_closing_ends_timers_and_waiting_writes() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await shard.write(lambda s: s.add_later("a", 100))
-        state = shard.read(lambda s: s)
+        state = await shard.read(lambda s: s)
         shard.close()
         await asyncio.sleep(1)
         assert state.counts == {}

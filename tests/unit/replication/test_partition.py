@@ -38,6 +38,12 @@ def append_later(partition: Partition, *values: bytes) -> asyncio.Future[Appende
     return appended
 
 
+async def committed(partition: Partition) -> None:
+    done: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
+    partition.when_committed(done.set_result)
+    assert await done is None
+
+
 def become_slow(partition: Partition) -> None:
     """As after a write that took a second: appends wait their turn off the loop."""
     partition.log.folder.wrote(1.0)
@@ -251,12 +257,54 @@ def test_what_the_broker_itself_appends_is_in_its_place(is_slow: bool) -> None:
         if is_slow:
             become_slow(partition)
         appended = partition.append_own(make_batch(b"a", b"b"))
-        if isinstance(appended, asyncio.Future):
-            appended = await appended
-        assert (appended.first_offset, partition.high_watermark) == (1, 3)
+        assert (appended.first_offset, partition.is_all_committed) == (1, not is_slow)
+        await committed(partition)
+        assert partition.high_watermark == 3
         with pytest.raises(KafkaError) as caught:
             partition.append_own(make_batch(b"x" * 1000))
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+def test_appends_of_the_broker_get_their_places_at_once_and_are_committed_in_order() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, flush_messages="1")
+        watching = Watching()
+        partition.watchers[watching] = None
+        heard: list[tuple[int, int]] = []
+        for number in range(6):
+            if number == 3:
+                become_slow(partition)
+            assert partition.append_own(make_batch(b"v")).first_offset == number
+            partition.when_committed(
+                lambda error, end=number + 1: heard.append((end, partition.high_watermark))  # type: ignore[misc]
+            )
+        assert (heard, partition.high_watermark) == ([], 0)
+        await committed(partition)
+        assert [end for end, _ in heard] == [1, 2, 3, 4, 5, 6]
+        assert all(high_watermark >= end for end, high_watermark in heard)
+        assert partition.log.recovery_point == 6
+        assert len(watching.byte_counts) == 6
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("fault", ["sync", "write_at"])
+def test_whoever_waits_for_an_append_hears_that_the_disk_has_failed(fault: str) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, flush_messages="1")
+        become_slow(partition)
+        broker.machine.disk.fail(Fault(fault, "t-0/00000000000000000000.log"))
+        heard: list[KafkaError | None] = []
+        for _ in range(2):
+            partition.append_own(make_batch(b"v"))
+            partition.when_committed(heard.append)
+        await asyncio.sleep(1)
+        assert [error and error.code for error in heard] == 2 * [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert partition.high_watermark == 0
+        broker.machine.kill()
+        await broker.machine.start()
 
     with_broker(test)
 
@@ -466,7 +514,8 @@ def test_offsets_of_a_transaction_are_appended_without_a_sequence(is_slow: bool)
         async def append_own(epoch: int, guard: VerificationGuard | None = None) -> Appended:
             batch = make_batch(b"v", producer_id=7, producer_epoch=epoch, is_transactional=True)
             appended = partition.append_own(batch, guard)
-            return appended if isinstance(appended, Appended) else await appended
+            await committed(partition)
+            return appended
 
         with pytest.raises(KafkaError) as caught:
             await append_own(epoch=2)

@@ -152,7 +152,7 @@ class GroupShard:
         self._consumer.topics_changed(names)
 
     def topics_deleted(self, names: Iterable[str]) -> Result[None]:
-        return Result(None, list(self.offsets.delete_topics(names)))
+        return Result(None, list(self.offsets.delete_topics(names)), is_atomic=False)
 
     # -- groups -----------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class GroupShard:
             )
         else:
             self._schedule_expiry()
-        return Result(None, records)
+        return Result(None, records, is_atomic=False)
 
     def _schedule_expiry(self) -> None:
         """A little earlier at random: the shards of a broker begin together, and should not come

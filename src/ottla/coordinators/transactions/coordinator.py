@@ -147,7 +147,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
             ),
         )
 
-    def verify_partitions(
+    async def verify_partitions(
         self,
         transactional_id: str,
         producer_id: int,
@@ -159,7 +159,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         producer = ProducerIdAndEpoch(producer_id, producer_epoch)
         try:
             _check_id(transactional_id)
-            return self.read(
+            return await self.read(
                 transactional_id,
                 lambda shard: shard.verify_partitions(transactional_id, producer, asked),
             )
@@ -179,7 +179,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
             ),
         )
 
-    def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    async def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
         """Of the shards of this broker. Raises KafkaError."""
         known = NEVER_SHOWN.union(STATES_BY_TEXT)
         response = ListTransactionsResponse(
@@ -189,14 +189,14 @@ class TransactionCoordinator(Runtime[TransactionShard]):
             ]
         )
         wanted = ListFilter(request)
-        for found in self.read_all(lambda shard: shard.list_ids(wanted)):
+        for found in await self.read_all(lambda shard: shard.list_ids(wanted)):
             response.transaction_states += found
         return response
 
-    def describe(self, transactional_id: str) -> describe_transactions.TransactionState:
+    async def describe(self, transactional_id: str) -> describe_transactions.TransactionState:
         try:
             _check_id(transactional_id)
-            return self.read(transactional_id, lambda shard: shard.describe(transactional_id))
+            return await self.read(transactional_id, lambda shard: shard.describe(transactional_id))
         except KafkaError as error:
             return describe_transactions.TransactionState(
                 error_code=error.code, transactional_id=transactional_id

@@ -90,7 +90,6 @@ class TransactionShard:
         self._transactions: dict[str, Transaction] = {}
         self._ongoing: set[str] = set()
         """Which may time out."""
-        self._is_unloaded = False
 
     # -- producers --------------------------------------------------------------------------
 
@@ -224,16 +223,18 @@ class TransactionShard:
         )
 
     def _written(self, changed: Transaction, response: T) -> Result[T]:
-        def on_written() -> None:
-            self._take(changed)
-            if self._is_unloaded:
-                return  # Leadership was lost while it was written: the next leader goes on.
+        def on_committed() -> None:
             if changed.state.is_prepared:
                 self._context.followups.finish(changed)
             elif changed.state is TransactionState.ONGOING:
                 self._watch_timeouts()
 
-        return Result(response, (changed.to_record(),), on_written=on_written)
+        return Result(
+            response,
+            (changed.to_record(),),
+            on_replayed=lambda: self._take(changed),
+            on_committed=on_committed,
+        )
 
     def _find(self, transactional_id: str) -> Transaction:
         current = self._transactions.get(transactional_id)
@@ -343,7 +344,7 @@ class TransactionShard:
             )
         else:
             self._schedule_expiry()
-        return Result(None, records)
+        return Result(None, records, is_atomic=False)
 
     # -- what the runtime calls -------------------------------------------------------------
 
@@ -366,7 +367,7 @@ class TransactionShard:
         self._take(transaction)
 
     def _take(self, transaction: Transaction) -> None:
-        """It is in the log."""
+        """It has its place in the log."""
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
@@ -389,7 +390,7 @@ class TransactionShard:
         self._schedule_expiry()
 
     def unloaded(self) -> None:
-        self._is_unloaded = True
+        """What goes on for its transactions ends with the leadership (`Followups`)."""
 
 
 def _needed(fresh_producer_id: ProducerId | None) -> ProducerId:

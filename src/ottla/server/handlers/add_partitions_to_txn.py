@@ -91,7 +91,7 @@ async def _carry_out(
             *whose, partitions, transaction_version=transaction_version
         )
         return dict.fromkeys(partitions, ErrorCode.NONE)
-    return services.transactions.verify_partitions(*whose, partitions)
+    return await services.transactions.verify_partitions(*whose, partitions)
 
 
 def _results(

@@ -17,10 +17,10 @@ from ottla.wire.messages.consumer_group_describe import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    groups = [_describe(services, group_id) for group_id in dict.fromkeys(request.group_ids)]
+    groups = [await _describe(services, group_id) for group_id in dict.fromkeys(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -28,10 +28,10 @@ def handle(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(services: Services, group_id: str) -> DescribedGroup:
+async def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
         check_group_id(group_id)
-        return services.groups.read(
+        return await services.groups.read(
             group_id, partial(GroupShard.describe_consumer_group, group_id=group_id)
         )
     except KafkaError as error:

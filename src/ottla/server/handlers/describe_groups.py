@@ -18,11 +18,13 @@ from ottla.wire.messages.describe_groups import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     client = client_of(context)
-    groups = [_describe(services, group_id, client) for group_id in dict.fromkeys(request.groups)]
+    groups = [
+        await _describe(services, group_id, client) for group_id in dict.fromkeys(request.groups)
+    ]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -30,9 +32,9 @@ def handle(
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(services: Services, group_id: str, client: Client) -> DescribedGroup:
+async def _describe(services: Services, group_id: str, client: Client) -> DescribedGroup:
     try:
-        return services.groups.read(
+        return await services.groups.read(
             group_id, partial(GroupShard.describe, group_id=group_id, client=client)
         )
     except KafkaError as error:

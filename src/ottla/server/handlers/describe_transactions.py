@@ -10,12 +10,12 @@ from ottla.wire.messages.describe_transactions import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            services.transactions.describe(transactional_id)
+            await services.transactions.describe(transactional_id)
             # Each once: a short question must not make a long answer.
             for transactional_id in dict.fromkeys(request.transactional_ids)
         ]

@@ -9,13 +9,13 @@ from ottla.server.services import Services
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-def handle(
+async def handle(
     services: Services, request: ListGroupsRequest, context: RequestContext
 ) -> ListGroupsResponse:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     try:
-        shards = services.groups.read_all(GroupShard.list_groups)
+        shards = await services.groups.read_all(GroupShard.list_groups)
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     return ListGroupsResponse(

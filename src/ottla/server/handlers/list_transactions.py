@@ -12,10 +12,10 @@ from ottla.wire.messages.list_transactions import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: ListTransactionsRequest, context: RequestContext
 ) -> ListTransactionsResponse:
     try:
-        return services.transactions.list(request)
+        return await services.transactions.list(request)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)

@@ -31,14 +31,14 @@ TOPIC_IDS_SINCE = 10
 ERROR_OF_THE_WHOLE_SINCE = 2
 
 
-def handle(
+async def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse:
     version = context.api_version
     if version >= GROUPS_SINCE:
         return OffsetFetchResponse(
             groups=[
-                _fetch(services, group, version, request.require_stable)
+                await _fetch(services, group, version, request.require_stable)
                 for group in once(request.groups, lambda group: group.group_id)
             ]
         )
@@ -49,10 +49,11 @@ def handle(
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _as_single(_fetch(services, group, version, request.require_stable), group, version)
+    fetched = await _fetch(services, group, version, request.require_stable)
+    return _as_single(fetched, group, version)
 
 
-def _fetch(
+async def _fetch(
     services: Services, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
@@ -71,7 +72,7 @@ def _fetch(
             _hide_unstable(shard, group_id, response.topics)
 
     try:
-        services.groups.read(group_id, read)
+        await services.groups.read(group_id, read)
     except KafkaError as error:
         response.error_code = error.code
     return response

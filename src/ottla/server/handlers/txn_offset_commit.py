@@ -83,7 +83,7 @@ async def _ask_coordinator(
         except KafkaError as error:
             code = error.code
     elif services.config.transaction_partition_verification_enable:
-        code = services.transactions.verify_partitions(*asked)[at]
+        code = (await services.transactions.verify_partitions(*asked))[at]
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     elif code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_IS_TOLD_SINCE:

@@ -77,7 +77,7 @@ class Coordinated:
         self.coordinator.become_leader(self.partition)
         while True:
             try:
-                self.coordinator.list(ListTransactionsRequest())
+                await self.coordinator.list(ListTransactionsRequest())
                 return
             except KafkaError:
                 await asyncio.sleep(0.001)
@@ -115,9 +115,8 @@ class Coordinated:
         )
         return await self.coordinator.end(request, transaction_version=2)
 
-    @property
-    def state(self) -> str:
-        return self.coordinator.describe(ID).transaction_state
+    async def state(self) -> str:
+        return (await self.coordinator.describe(ID)).transaction_state
 
 
 def coordinated(test: Callable[[Coordinated], Coroutine[Any, Any, None]], **settings: str) -> None:
@@ -209,7 +208,7 @@ def test_two_phase_commit_knows_no_time_out_where_it_is_allowed() -> None:
     async def test(one: Coordinated) -> None:
         answer = await one.init(enable_2pc=True, transaction_timeout_ms=0)
         assert answer.error_code == 0
-        assert one.coordinator.describe(ID).transaction_timeout_ms == NO_TIMEOUT_MS
+        assert (await one.coordinator.describe(ID)).transaction_timeout_ms == NO_TIMEOUT_MS
 
     coordinated(test, transaction_two_phase_commit_enable="true")
 
@@ -249,13 +248,13 @@ def test_an_end_is_answered_when_it_is_decided_and_complete_when_all_markers_are
         following = await one.end(producer)
         assert following == (producer.producer_id, 1)
         await asyncio.sleep(1)
-        assert one.state == "PrepareCommit"
+        assert await one.state() == "PrepareCommit"
         with refused(ErrorCode.CONCURRENT_TRANSACTIONS):
             await one.add(following)
         one.markers.gate.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert one.state == "CompleteCommit"
+        assert await one.state() == "CompleteCommit"
         assert one.markers.written == [
             TransactionMarkers(
                 transactional_id=ID,
@@ -279,7 +278,7 @@ def test_where_nothing_is_waited_for_an_end_is_complete_when_it_is_answered() ->
         for _ in range(3):
             await one.add(producer)
             producer = await one.end(producer)
-            assert one.state == "CompleteCommit"
+            assert await one.state() == "CompleteCommit"
 
     coordinated(test)
 
@@ -289,7 +288,7 @@ def test_what_has_no_partitions_needs_no_markers() -> None:
         producer = await one.begin()
         await one.end(producer, is_commit=False)
         await asyncio.sleep(0)
-        assert one.state == "CompleteAbort"
+        assert await one.state() == "CompleteAbort"
         assert one.markers.asked == []
 
     coordinated(test)
@@ -327,7 +326,7 @@ def test_what_was_prepared_is_finished_by_the_next_leader() -> None:
         one.partition.leader_epoch += 1
         await one.lead()
         await asyncio.sleep(0.1)
-        assert one.state == "CompleteCommit"
+        assert await one.state() == "CompleteCommit"
         (markers,) = one.markers.written
         first = one.markers.asked[0]
         assert markers.coordinator_epoch == first.coordinator_epoch + 1
@@ -345,10 +344,10 @@ def test_a_complete_record_that_cannot_be_written_is_tried_again() -> None:
         isr, one.partition.isr = one.partition.isr, ()
         one.markers.gate.set()
         await asyncio.sleep(2)
-        assert one.state == "PrepareCommit"
+        assert await one.state() == "PrepareCommit"
         one.partition.isr = isr
         await asyncio.sleep(1)
-        assert one.state == "CompleteCommit"
+        assert await one.state() == "CompleteCommit"
         assert len(one.markers.asked) == 1
 
     coordinated(test)
@@ -361,7 +360,7 @@ def test_a_fenced_coordinator_leaves_it_to_the_next() -> None:
         await one.add(producer)
         await one.end(producer)
         await asyncio.sleep(60)
-        assert one.state == "PrepareCommit"
+        assert await one.state() == "PrepareCommit"
         assert len(one.markers.asked) == 1
 
     coordinated(test)
@@ -372,7 +371,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
         producer = await one.begin()
         await one.add(producer)
         await asyncio.sleep(75)
-        assert one.state == "CompleteAbort"
+        assert await one.state() == "CompleteAbort"
         (markers,) = one.markers.written
         assert (markers.is_commit, markers.producer_epoch) == (False, 1)
         with refused(ErrorCode.PRODUCER_FENCED):
@@ -387,10 +386,10 @@ def test_an_abort_for_time_that_cannot_be_written_is_tried_again() -> None:
         await one.add(producer)
         isr, one.partition.isr = one.partition.isr, ()
         await asyncio.sleep(75)
-        assert one.state == "Ongoing"
+        assert await one.state() == "Ongoing"
         one.partition.isr = isr
         await asyncio.sleep(15)
-        assert one.state == "CompleteAbort"
+        assert await one.state() == "CompleteAbort"
 
     coordinated(test)
 
@@ -403,8 +402,8 @@ def test_an_empty_id_is_a_bad_request() -> None:
         with refused(ErrorCode.INVALID_REQUEST):
             await one.end(producer, transactional_id="")
         bad = ErrorCode.INVALID_REQUEST
-        assert one.coordinator.verify_partitions("", 1, 0, [P0]) == {P0: bad}
-        assert one.coordinator.describe("").error_code == bad
+        assert await one.coordinator.verify_partitions("", 1, 0, [P0]) == {P0: bad}
+        assert (await one.coordinator.describe("")).error_code == bad
 
     coordinated(test)
 
@@ -412,10 +411,10 @@ def test_an_empty_id_is_a_bad_request() -> None:
 def test_partitions_are_verified() -> None:
     async def test(one: Coordinated) -> None:
         verify = one.coordinator.verify_partitions
-        assert verify("unknown", 1, 0, [P0]) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        assert await verify("unknown", 1, 0, [P0]) == {P0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
         producer = await one.begin()
         await one.add(producer)
-        assert verify(ID, *producer, [P0]) == {P0: ErrorCode.NONE}
+        assert await verify(ID, *producer, [P0]) == {P0: ErrorCode.NONE}
 
     coordinated(test)
 
@@ -424,7 +423,7 @@ def test_transactions_are_listed_and_described() -> None:
     async def test(one: Coordinated) -> None:
         producer = await one.begin()
         filters = ["Ongoing", "Empty", "Dead", "nonsense", "nonsense"]
-        answer = one.coordinator.list(ListTransactionsRequest(state_filters=filters))
+        answer = await one.coordinator.list(ListTransactionsRequest(state_filters=filters))
         assert answer.unknown_state_filters == ["nonsense"]
         (listed,) = answer.transaction_states
         assert (listed.transactional_id, listed.producer_id, listed.transaction_state) == (
@@ -432,8 +431,8 @@ def test_transactions_are_listed_and_described() -> None:
             producer.producer_id,
             "Empty",
         )
-        assert one.coordinator.describe(ID).producer_id == producer.producer_id
-        unknown = one.coordinator.describe("unknown")
+        assert (await one.coordinator.describe(ID)).producer_id == producer.producer_id
+        unknown = await one.coordinator.describe("unknown")
         assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert unknown.transactional_id == "unknown"
 

@@ -413,20 +413,6 @@ def test_a_transaction_whose_prepare_was_written_and_whose_markers_were_half_sen
     assert log.commit(producer) == following
 
 
-def test_who_leads_no_more_begins_nothing() -> None:
-    """The record was being written when the leadership was lost. Markers of the next leader and of
-    this one could end two transactions."""
-    log = TransactionLog()
-    producer = log.begin()
-    log.add(producer, P0)
-    result = log.shard.end(ID, producer, True, 2)
-    log.shard.unloaded()
-    log.write(result)
-    assert log.prepared == []
-    log.reload()
-    assert [decided.partitions for decided in log.prepared] == [{P0}]
-
-
 def test_what_was_complete_stays_so_when_its_markers_are_reported_again() -> None:
     log = TransactionLog()
     producer = log.begin()

@@ -75,10 +75,10 @@ def test_a_million_filters_are_looked_through_once() -> None:
         await Transactional(broker).init()
         transactions = broker.machine.broker.transactions
         assert transactions is not None
-        assert len(transactions.read_all(lambda _: None)) > 1
+        assert len(await transactions.read_all(lambda _: None)) > 1
         filters = _Counted([-5])
         request = ListTransactionsRequest(producer_id_filters=filters)
-        assert transactions.list(request).transaction_states == []
+        assert (await transactions.list(request)).transaction_states == []
         assert filters.pass_count <= 1
 
     with_broker(test)
