@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ottla import __version__
 from tests.support.side_by_side import SUBJECTS
 
 _TIMEOUT_S = 60
@@ -126,6 +127,28 @@ def test_records_and_their_size_are_listed(cli: Cli, topic: str) -> None:
     shown = {line.split()[0]: line.split() for line in cli.out("topics", "list").splitlines()}
     assert shown[topic][1:4] == ["2", "1", "100"]
     assert shown[topic][-1] == "ok"
+
+
+def test_the_cluster_on_one_screen(cli: Cli, topic: str) -> None:
+    cli("topics", "create", topic, "-p", "2")
+    cli("produce", topic, stdin=b"a\n")
+
+    found = cli.json("cluster")
+    (broker,) = found["brokers"]
+    assert f"{broker['host']}:{broker['port']}" == cli.bootstrap
+    # Brokers of KRaft name any of them, so that none is believed.
+    assert found["controller_id"] == (broker["id"] if broker["software"] == "Ottla" else None)
+    assert (broker["software"], broker["version"]) in {
+        ("Ottla", __version__),
+        ("Apache Kafka", "4.3"),
+    }
+    assert found["topics"] >= 1
+    assert found["partitions"] >= 2
+    assert found["size_bytes"] > 0
+    assert not any(found["problems"].values())
+    text = cli.out("cluster")
+    assert found["cluster_id"] in text
+    assert "health      ok" in text
 
 
 def test_trim(cli: Cli, topic: str) -> None:

@@ -47,6 +47,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "pipeline": _Entry("pipeline", "Run pipelines on Spark, and see how they are doing."),
     },
     "Insight": {
+        "cluster": _Entry("cluster.command", "Show brokers, health and totals of a cluster."),
         "doctor": _Entry("doctor", "Check whether everything would run on this machine."),
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
         "perf": _Entry("perf", "Measure producing and consuming."),

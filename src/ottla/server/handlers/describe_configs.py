@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
+from ottla import __version__
+from ottla.kernel.config.definition import ConfigSource, ConfigType
 from ottla.kernel.config.describe import (
     Described,
     describe_broker,
@@ -37,6 +39,18 @@ from ottla.wire.messages.describe_configs import (
 RESOURCE_COUNT_MAX = 10_000
 """That one request describes. A name takes a few bytes of it, and its settings 10 KB of memory; and
 any name can be that of a group."""
+
+_SOFTWARE = Described(
+    name="ottla.version",
+    value=__version__,
+    read_only=True,
+    source=ConfigSource.DEFAULT_CONFIG,
+    is_sensitive=False,
+    synonyms=[],
+    type=ConfigType.STRING,
+    documentation="What this broker runs. It cannot be set.",
+)
+"""Among a broker's settings, since Kafka's protocol has no request that asks for it."""
 
 
 async def handle(
@@ -86,7 +100,10 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> list[Des
         return describe_group(overrides, services.config, names)
     if broker_of(services, resource.resource_name) is None:
         return describe_broker_defaults(services.config, names)
-    return describe_broker(services.config, names)
+    described = describe_broker(services.config, names)
+    if not names or _SOFTWARE.name in names:
+        described.append(_SOFTWARE)
+    return described
 
 
 def _entry(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

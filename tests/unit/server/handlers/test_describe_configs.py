@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla import __version__
 from ottla.kernel.config.definition import ConfigSource, ConfigType
 from ottla.kernel.errors import ErrorCode
 from ottla.server.handlers.describe_configs import RESOURCE_COUNT_MAX
@@ -81,6 +82,16 @@ def test_settings_of_this_broker_and_of_all() -> None:
         assert (await describe(broker, BROKER, "")).configs == []
 
     with_broker(test, num_partitions="4")
+
+
+def test_a_broker_tells_its_version() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        (version,) = (await describe(broker, BROKER, "1", "ottla.version")).configs
+        assert (version.value, version.read_only) == (__version__, True)
+        everything = (await describe(broker, BROKER, "1")).configs
+        assert [one.value for one in everything if one.name == version.name] == [__version__]
+
+    with_broker(test)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""`ottla cluster`: what it asks, and how it shows that."""

@@ -1,0 +1,81 @@
+"""`ottla cluster`: what it prints of what it was told. tests/compat tries it on brokers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.cli.client import Cluster
+from ottla.cli.cluster import command
+from ottla.cli.cluster.command import health_of
+from ottla.cli.main import main
+
+FOUND: dict[str, Any] = {
+    "cluster_id": "4tNo06p7QbyXICe_1sk_OQ",
+    "controller_id": 1,
+    "brokers": [
+        {
+            "id": id,
+            "host": "localhost",
+            "port": 9091 + id,
+            "rack": None,
+            "is_controller": id == 1,
+            "software": "Ottla",
+            "version": "0.1.0",
+            "leads": 1000,
+            "replicas": 2001,
+            "size_bytes": 1_500_000,
+        }
+        for id in (1, 2)
+    ],
+    "missing_brokers": [],
+    "topics": 1002,
+    "internal_topics": 2,
+    "partitions": 2000,
+    "groups": 7,
+    "size_bytes": 3_000_000,
+    "problems": {"offline": 0, "under-replicated": 0, "under-min-isr": 0},
+}
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "admin", lambda _: None)
+    monkeypatch.setattr(command, "described_cluster", lambda *_: FOUND)
+
+
+def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster"]) == 0
+    assert capsys.readouterr().out == (
+        "Cluster 4tNo06p7QbyXICe_1sk_OQ\n"
+        "software    Ottla 0.1.0\n"
+        "topics      1,002, of these 2 internal\n"
+        "partitions  2,000\n"
+        "groups      7\n"
+        "size        3.0 MB on disk\n"
+        "health      ok\n"
+        "\n"
+        "BROKER  ADDRESS         RACK  CONTROLLER  LEADS  REPLICAS    SIZE\n"
+        "     1  localhost:9092  -     yes         1,000     2,001  1.5 MB\n"
+        "     2  localhost:9093  -                 1,000     2,001  1.5 MB\n"
+    )
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == FOUND
+
+
+@pytest.mark.parametrize(
+    ("problems", "missing", "text"),
+    [
+        ({}, [], "ok"),
+        ({"offline": 2, "under-replicated": 3}, [], "2 offline, 3 under-replicated"),
+        ({"under-replicated": 3}, [2], "3 under-replicated; broker 2 is missing"),
+        ({}, [2, 3], "brokers 2, 3 are missing"),
+    ],
+)
+def test_health(problems: dict[str, int], missing: list[int], text: str) -> None:
+    assert health_of({"problems": problems, "missing_brokers": missing}) == text
