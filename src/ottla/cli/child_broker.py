@@ -84,6 +84,11 @@ class ChildBroker:
     ) -> None:
         self._stop()
 
+    def kill(self) -> None:
+        """Its data stays."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+
     def memory_bytes(self) -> int | None:
         """What is resident; None where the system has no /proc to tell."""
         if self._process is None:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -65,11 +66,7 @@ class ChildPipeline:
     ) -> None:
         process = self._process
         assert process is not None, "it was started"
-        # All of its session: its Python may be gone, and its Java not.
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        self.kill()
         process.wait()
         self._reader.join()
         assert process.stdout is not None, "a pipe was asked for"
@@ -87,6 +84,12 @@ class ChildPipeline:
     def elapsed_s(self) -> float:
         """Since its start."""
         return time.monotonic() - self._started_s
+
+    def kill(self) -> None:
+        """All of its session: its Python may be gone, and its Java not."""
+        assert self._process is not None, "it was started"
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def exit_code(self) -> int | None:
         """None while it runs."""

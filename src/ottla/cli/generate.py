@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from confluent_kafka import KafkaException, Producer
 
 from ottla.cli.client import Cluster, client_options, find_topic, message_of
 from ottla.cli.errors import ExitCode, warn
+from ottla.cli.interrupts import stoppable
 from ottla.cli.json_records import bytes_field
 from ottla.cli.options import iso_of, json_option, timestamp_ms
 from ottla.cli.perf import LiveLine
-from ottla.cli.produce import Tally
+from ottla.cli.produce import Tally, flush
 from ottla.cli.tables import print_facts, print_json
 from ottla.pipeline.generate import activity, logs, metrics
 from ottla.pipeline.generate.event import Event, limited
@@ -37,8 +39,8 @@ _GENERATORS: dict[str, Callable[[int, float, int], Events]] = {
 class Target(Protocol):
     """Where events go to."""
 
-    def send(self, event: Event[Any]) -> None:
-        """May wait for room."""
+    def send(self, event: Event[Any]) -> bool:
+        """Whether there was room for it; waits a moment when there is none."""
 
     def pause(self, seconds: float) -> None:
         """Lets time pass, and serves what has happened meanwhile."""
@@ -52,20 +54,19 @@ class Topic:
         self._topic = topic
         self._tally = tally
 
-    def send(self, event: Event[Any]) -> None:
+    def send(self, event: Event[Any]) -> bool:
         # The record's own timestamp is left to the client: brokers refuse one from the future,
         # which --fast soon reaches, and delete by one from the past. The value has the event time.
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, event.value, event.key, on_delivery=self._tally.on_delivery
-                )
-                return
-            except BufferError:  # librdkafka's queue is full: wait for deliveries
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                self._tally.fail(message_of(error))
-                return
+        try:
+            self._producer.produce(
+                self._topic, event.value, event.key, on_delivery=self._tally.on_delivery
+            )
+        except BufferError:  # librdkafka's queue is full: wait for deliveries
+            self._producer.poll(0.1)
+            return False
+        except KafkaException as error:
+            self._tally.fail(message_of(error))
+        return True
 
     def pause(self, seconds: float) -> None:
         self._producer.poll(seconds)
@@ -74,9 +75,10 @@ class Topic:
 class StandardOutput:
     """Writes lines that `produce --json` reads."""
 
-    def send(self, event: Event[Any]) -> None:
+    def send(self, event: Event[Any]) -> bool:
         fields = bytes_field("key", event.key) | bytes_field("value", event.value)
         sys.stdout.write(json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n")
+        return True
 
     def pause(self, seconds: float) -> None:
         sys.stdout.flush()
@@ -142,7 +144,8 @@ def command(
     events = limited(_GENERATORS[kind](seed, rate, start_ms), count=count, end_ms=end_ms)
     paced_from_ms = None if fast else start_ms
     if to_stdout:
-        sent = send_all(events, StandardOutput(), paced_from_ms)
+        with stoppable() as stop:
+            sent = send_all(events, StandardOutput(), paced_from_ms, stop)
         return ExitCode.INTERRUPTED if sent.is_interrupted else ExitCode.OK
 
     began_s = time.monotonic()
@@ -160,6 +163,8 @@ def command(
     }
     if as_json:
         print_json(facts)
+    elif sent.is_interrupted:
+        warn(f"records: {_records_text(facts, topic)}; {_again_text(facts)}")
     else:
         _print_facts(facts, topic)
     if sent.is_interrupted:
@@ -176,9 +181,11 @@ def _send_to_topic(
     find_topic(producer, topic, may_appear=True)
     tally = Tally()
     live = LiveLine()
-    sent = send_all(events, Topic(producer, topic, tally), paced_from_ms, live)
-    producer.flush()
+    with stoppable() as stop:
+        sent = send_all(events, Topic(producer, topic, tally), paced_from_ms, stop, live)
+        flush(producer, stop)
     live.clear()
+    tally.failed += len(producer)
     return sent, tally
 
 
@@ -186,30 +193,32 @@ def send_all(
     events: Events,
     target: Target,
     paced_from_ms: int | None,
+    stop: threading.Event,
     live: LiveLine | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Sent:
-    """Ends with the events or with Ctrl-C. Paced, an event that arrives n ms after
+    """Ends with the events, or when told to stop. Paced, an event that arrives n ms after
     `paced_from_ms` is sent n ms after the call; else each at once."""
     sent = Sent()
     began_s = clock()
-    try:
-        for event in events:
-            if paced_from_ms is not None:
-                due_s = began_s + (event.arrival_ms - paced_from_ms) / 1000
-                while (left_s := due_s - clock()) > 0:
-                    target.pause(min(left_s, _WAIT_S_MAX))
-                    _show(live, sent)
-            target.send(event)
-            sent.records += 1
-            sent.late += event.is_late
-            sent.broken += event.is_broken
-            sent.size_bytes += len(event.key) + len(event.value)
-            if sent.records % _EVENTS_A_POLL == 0:
-                target.pause(0)
+    for event in events:
+        if paced_from_ms is not None:
+            due_s = began_s + (event.arrival_ms - paced_from_ms) / 1000
+            while (left_s := due_s - clock()) > 0 and not stop.is_set():
+                target.pause(min(left_s, _WAIT_S_MAX))
                 _show(live, sent)
-    except KeyboardInterrupt:
-        sent.is_interrupted = True
+        while not stop.is_set() and not target.send(event):
+            _show(live, sent)
+        if stop.is_set():
+            sent.is_interrupted = True
+            break
+        sent.records += 1
+        sent.late += event.is_late
+        sent.broken += event.is_broken
+        sent.size_bytes += len(event.key) + len(event.value)
+        if sent.records % _EVENTS_A_POLL == 0:
+            target.pause(0)
+            _show(live, sent)
     return sent
 
 
@@ -219,12 +228,20 @@ def _show(live: LiveLine | None, sent: Sent) -> None:
 
 
 def _print_facts(facts: dict[str, Any], topic: str) -> None:
-    failed = f", {facts['failed']:,} failed" if facts["failed"] else ""
     print_facts(
         [
-            ("records", f"{facts['records']:,} to {topic} in {facts['seconds']:.2f} s{failed}"),
+            ("records", _records_text(facts, topic)),
             ("among them", f"{facts['late']:,} late, {facts['broken']:,} broken"),
         ]
     )
+    warn(_again_text(facts))
+
+
+def _records_text(facts: dict[str, Any], topic: str) -> str:
+    failed = f", {facts['failed']:,} failed" if facts["failed"] else ""
+    return f"{facts['records']:,} to {topic} in {facts['seconds']:.2f} s{failed}"
+
+
+def _again_text(facts: dict[str, Any]) -> str:
     start = iso_of(facts["start_ms"])
-    warn(f"the same again: --rate {facts['rate']} --seed {facts['seed']} --start {start}")
+    return f"the same again: --rate {facts['rate']} --seed {facts['seed']} --start {start}"

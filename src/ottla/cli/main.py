@@ -6,25 +6,45 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ottla import __version__
+from ottla.cli.early_exit import exit_at_once
+from ottla.cli.endless import is_endless
 from ottla.cli.errors import ExitCode, Failure, ReaderGone, warn
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Without `argv` it has the process to itself, with its signals, and ends it."""
     args = list(sys.argv[1:] if argv is None else argv)
+    when_interrupted = ExitCode.OK if is_endless(args) else ExitCode.INTERRUPTED
+    if argv is not None:
+        return _exit_code_of(args, when_interrupted)
+    exit_at_once(when_interrupted)
+    if args[:1] != ["start"]:
+        from ottla.cli.interrupts import watch
+
+        watch(when_interrupted)
+    exit_code = _exit_code_of(args, when_interrupted)
+    # Without the interpreter's own shutdown: it gives signals back to the system before it is
+    # done, complains of a reader that has gone, and has nothing to do for us.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(exit_code)
+
+
+def _exit_code_of(args: list[str], when_interrupted: int) -> int:
     try:
         exit_code = _run(args)
         sys.stdout.flush()
-        return exit_code
+        return when_interrupted if exit_code == ExitCode.INTERRUPTED else exit_code
     except Failure as failure:
         warn(str(failure))
         return failure.exit_code
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+        return when_interrupted
     except (BrokenPipeError, ReaderGone):
-        # The interpreter flushes standard output once more at exit, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
+from threading import Event
 from typing import NamedTuple
 
 import click
@@ -31,6 +32,7 @@ from ottla.cli.client import (
     wait_for,
 )
 from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.interrupts import stoppable
 from ottla.cli.latency import milliseconds_text, summary_of
 from ottla.cli.options import json_option
 from ottla.cli.suggestions import CommandGroup
@@ -44,6 +46,8 @@ _CONSUME_BATCH = 5_000
 # A consumer that asked for more records than there are ends after this long without one.
 _IDLE_S = 10.0
 _SHORTEST_S = 1e-6
+_POLL_S = 0.25
+_LAST_FLUSH_S = 1.5
 
 Clock = Callable[[], float]
 
@@ -141,18 +145,20 @@ def produce(
     )
     run = _ProduceRun(producer, topic, os.urandom(size))
     started_s = time.monotonic()
-    try:
-        run.send_all(records, rate)
-        is_interrupted = False
-    except KeyboardInterrupt:
-        producer.purge()
-        is_interrupted = True
-    producer.flush()
+    with stoppable() as stop:
+        run.send_all(records, rate, stop)
+        if stop.is_set():
+            producer.purge()
+        producer.flush(_LAST_FLUSH_S)
     run.live.clear()
-    _print_produced(run, size * run.delivered, time.monotonic() - started_s, as_json=as_json)
+    seconds = time.monotonic() - started_s
+    if stop.is_set() and not as_json:
+        warn(_cut_short_text(run.delivered, size * run.delivered, seconds))
+    else:
+        _print_produced(run, size * run.delivered, seconds, as_json=as_json)
     if run.failed:
         warn(f"{run.failed:,} records were not delivered: {run.first_error}")
-    if is_interrupted:
+    if stop.is_set():
         return ExitCode.INTERRUPTED
     return ExitCode.FAILED if run.failed else ExitCode.OK
 
@@ -173,29 +179,31 @@ class _ProduceRun:
     def delivered(self) -> int:
         return len(self.latencies_ms)
 
-    def send_all(self, records: int, rate: int | None) -> None:
+    def send_all(self, records: int, rate: int | None, stop: Event) -> None:
         produce, poll = self._producer.produce, self._producer.poll
         started_s = time.monotonic()
         for sent in range(records):
-            while True:
+            while not stop.is_set():
                 try:
                     produce(self._topic, self._value, on_delivery=self._on_delivery)
                     break
                 except BufferError:
                     poll(0.05)
+            if stop.is_set():
+                return
             if rate is not None:
-                self._wait_until(started_s + sent / rate)
+                self._wait_until(started_s + sent / rate, stop)
             elif sent % _RECORDS_A_CLOCK == 0:
                 poll(0)
                 self.live.update(self.delivered, len(self._value))
-        while len(self._producer):
+        while len(self._producer) and not stop.is_set():
             poll(0.1)
             self.live.update(self.delivered, len(self._value))
 
-    def _wait_until(self, due_s: float) -> None:
-        self._producer.poll(max(0.0, due_s - time.monotonic()))
-        while (left_s := due_s - time.monotonic()) > 0:
-            self._producer.poll(left_s)
+    def _wait_until(self, due_s: float, stop: Event) -> None:
+        self._producer.poll(0)
+        while (left_s := due_s - time.monotonic()) > 0 and not stop.is_set():
+            self._producer.poll(min(left_s, _POLL_S))
         self.live.update(self.delivered, len(self._value))
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
@@ -229,12 +237,18 @@ def consume(cluster: Cluster, topic: str, records: int | None, as_json: bool) ->
     try:
         partitions = sorted(find_topic(consumer, topic).partitions)
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-        consumed = _consume_all(consumer, set(partitions), records)
+        with stoppable() as stop:
+            consumed = _consume_all(consumer, set(partitions), records, stop)
     finally:
         consumer.close()
-    if consumed.records == 0:
+    if consumed.records == 0 and not stop.is_set():
         raise Failure(f"{topic} is empty; fill it with `ottla perf produce {topic}`")
-    _print_consumed(consumed, as_json=as_json)
+    if stop.is_set() and not as_json:
+        warn(_cut_short_text(consumed.records, consumed.size_bytes, consumed.seconds))
+    else:
+        _print_consumed(consumed, as_json=as_json)
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
     if records is not None and consumed.records < records:
         warn(f"{topic} has only {consumed.records:,} of the {records:,} records asked for")
         return ExitCode.FAILED
@@ -250,7 +264,9 @@ class _Consumed(NamedTuple):
     """From the first request to the first record: what the client needs to find its way."""
 
 
-def _consume_all(consumer: Consumer, unfinished: set[int], records: int | None) -> _Consumed:
+def _consume_all(
+    consumer: Consumer, unfinished: set[int], records: int | None, stop: Event
+) -> _Consumed:
     live = LiveLine()
     count = size_bytes = 0
     began_s = first_s = last_s = time.monotonic()
@@ -271,6 +287,8 @@ def _consume_all(consumer: Consumer, unfinished: set[int], records: int | None) 
         if batch:
             last_s = now_s
         elif now_s - last_s > _IDLE_S:
+            break
+        if stop.is_set():
             break
         live.update(count, size_bytes // max(1, count))
     live.clear()
@@ -346,3 +364,9 @@ def _rate_facts(records: int, size_bytes: int, seconds: float) -> list[tuple[str
         ("records", f"{records:,} in {seconds:.2f} s"),
         ("rate", f"{rate:,.0f} records/s, {mb_rate:,.1f} MB/s"),
     ]
+
+
+def _cut_short_text(records: int, size_bytes: int, seconds: float) -> str:
+    return "until it was stopped: " + ", ".join(
+        text for _, text in _rate_facts(records, size_bytes, seconds)
+    )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.interrupts import stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
 from ottla.cli.pipeline_options import (
     Given,
@@ -185,12 +184,14 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
             on_batch=shown.on_batch,
             on_stage=shown.on_stage,
         )
-        with _stop_signals() as stopped, shown.around(job_run):
+        # Spark's own handler would only cancel what it computes.
+        take_over()
+        with stoppable(None) as stop, shown.around(job_run):
             try:
                 job_run.start()
-                while job_run.poll() and not stopped.wait(_POLL_S):
+                while job_run.poll() and not stop.wait(_POLL_S):
                     shown.refresh()
-                shown.end(is_whole=is_once and not stopped.is_set())
+                shown.end(is_whole=is_once and not stop.is_set())
             finally:
                 job_run.close()
                 shown.refresh()
@@ -202,7 +203,7 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
         raise Failure(f"{failed}; all that Spark said of it is in {path}") from failed
     finally:
         spark.stop()
-    return ExitCode.INTERRUPTED if is_once and stopped.is_set() else ExitCode.OK
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
 
 
 def _new_session(job_name: str, settings: Settings, shown: _Shown) -> SparkSession:
@@ -226,24 +227,6 @@ def _new_session(job_name: str, settings: Settings, shown: _Shown) -> SparkSessi
         raise Failure(
             f"Spark did not start on {settings.master}: {cause_of(error)}; see {log}"
         ) from error
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and by SIGTERM. Spark has set a handler of its own, which would only cancel
-    what it computes. A second Ctrl-C does not wait."""
-    stopped = threading.Event()
-
-    def stop(number: int, _: object) -> None:
-        stopped.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Shown:

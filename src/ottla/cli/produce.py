@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Any, BinaryIO, NamedTuple
 
 import click
@@ -13,11 +14,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ottla.cli.client import Cluster, client_options, find_topic, message_of
 from ottla.cli.errors import ExitCode, Failure, warn
+from ottla.cli.interrupts import stoppable, until_stopped
 from ottla.cli.json_records import BadRecord, InputRecord, parse_record
 from ottla.cli.options import pairs
 
 _SHOWN_ERRORS = 3
 _LINES_A_POLL = 1000
+_POLL_S = 0.25
+_LAST_FLUSH_S = 1.5
+"""What Ctrl-C waits for those on their way, at most."""
 
 Advance = Callable[[int], None]
 
@@ -158,21 +163,31 @@ def _unescaped(text: str) -> bytes:
 def _produce_all(producer: Producer, topic: str, source: BinaryIO, line_format: LineFormat) -> int:
     tally = Tally()
     exit_code = ExitCode.OK
-    try:
-        with _progress(source) as advance:
-            _send_lines(producer, topic, source, line_format, tally, advance)
-    except KeyboardInterrupt:
-        exit_code = ExitCode.INTERRUPTED
-    except BadRecord as error:
-        warn(f"{error}; stopped there")
-        exit_code = ExitCode.FAILED
-    unsent = producer.flush()
+    with stoppable() as stop:
+        try:
+            with _progress(source) as advance:
+                _send_lines(producer, topic, source, line_format, tally, advance, stop)
+        except BadRecord as error:
+            warn(f"{error}; stopped there")
+            exit_code = ExitCode.FAILED
+        flush(producer, stop)
+    unsent = len(producer)
     failed = f", {tally.failed + unsent} failed" if tally.failed + unsent else ""
     plural = "" if tally.delivered == 1 else "s"
     warn(f"{tally.delivered:,} record{plural} written to {topic}{failed}")
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
     if exit_code == ExitCode.OK and failed:
         return ExitCode.FAILED
     return exit_code
+
+
+def flush(producer: Producer, stop: Event) -> None:
+    """Waits until all has been delivered, or has failed; not for long when told to stop."""
+    while len(producer) and not stop.is_set():
+        producer.flush(_POLL_S)
+    if stop.is_set():
+        producer.flush(_LAST_FLUSH_S)
 
 
 def _send_lines(
@@ -182,10 +197,11 @@ def _send_lines(
     line_format: LineFormat,
     tally: Tally,
     advance: Advance,
+    stop: Event,
 ) -> None:
     is_interactive = source.isatty()
     unseen_bytes = 0
-    for number, line in enumerate(source, start=1):
+    for number, line in enumerate(until_stopped(source), start=1):
         unseen_bytes += len(line)
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         if line_format.is_json and not text.strip():
@@ -194,9 +210,9 @@ def _send_lines(
             record = line_format.parse(text)
         except BadRecord as error:
             raise BadRecord(f"line {number}: {error}") from error
-        _send(producer, topic, record, tally)
+        _send(producer, topic, record, tally, stop)
         if is_interactive:
-            producer.flush()
+            flush(producer, stop)
         elif number % _LINES_A_POLL == 0:
             producer.poll(0)
             advance(unseen_bytes)
@@ -204,13 +220,13 @@ def _send_lines(
     advance(unseen_bytes)
 
 
-def _send(producer: Producer, topic: str, record: InputRecord, tally: Tally) -> None:
+def _send(producer: Producer, topic: str, record: InputRecord, tally: Tally, stop: Event) -> None:
     place: dict[str, Any] = {}
     if record.partition is not None:
         place["partition"] = record.partition
     if record.timestamp is not None:
         place["timestamp"] = record.timestamp
-    while True:
+    while not stop.is_set():
         try:
             producer.produce(
                 topic,
@@ -222,7 +238,7 @@ def _send(producer: Producer, topic: str, record: InputRecord, tally: Tally) -> 
             )
             return
         except BufferError:  # librdkafka's queue is full: wait for deliveries
-            producer.poll(0.1)
+            producer.poll(_POLL_S)
         except KafkaException as error:
             tally.fail(message_of(error))
             return

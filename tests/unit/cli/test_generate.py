@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,8 +30,9 @@ class FakeTarget:
         self.now_s = 50.0
         self.sent: list[tuple[float, Event[Any]]] = []
 
-    def send(self, event: Event[Any]) -> None:
+    def send(self, event: Event[Any]) -> bool:
         self.sent.append((self.now_s - 50.0, event))
+        return True
 
     def pause(self, seconds: float) -> None:
         self.now_s += seconds
@@ -45,7 +47,7 @@ def test_paced_each_event_is_sent_when_it_arrives() -> None:
     target = FakeTarget()
     events = [event(0), event(250), event(250), event(3000)]
 
-    send_all(events, target, 1000, clock=lambda: target.now_s)
+    send_all(events, target, 1000, threading.Event(), clock=lambda: target.now_s)
 
     assert target.sent == list(zip([0, 0.25, 0.25, 3.0], events, strict=True))
 
@@ -53,7 +55,7 @@ def test_paced_each_event_is_sent_when_it_arrives() -> None:
 def test_fast_no_event_waits() -> None:
     target = FakeTarget()
 
-    send_all([event(0), event(60_000)], target, None, clock=lambda: target.now_s)
+    send_all([event(0), event(60_000)], target, None, threading.Event(), clock=lambda: target.now_s)
 
     assert [at_s for at_s, _ in target.sent] == [0, 0]
 
@@ -61,20 +63,38 @@ def test_fast_no_event_waits() -> None:
 def test_it_counts_what_it_sends() -> None:
     events = [event(0), event(5000, late_ms=4000), event(6000, is_broken=True)]
 
-    sent = send_all(events, FakeTarget(), None)
+    sent = send_all(events, FakeTarget(), None, threading.Event())
 
     assert (sent.records, sent.late, sent.broken, sent.size_bytes) == (3, 1, 1, 18)
     assert not sent.is_interrupted
 
 
-def test_ctrl_c_ends_it_with_what_was_sent() -> None:
-    def interrupted() -> Iterator[Event[str]]:
-        yield event(0)
-        raise KeyboardInterrupt
+def test_told_to_stop_it_ends_with_what_was_sent() -> None:
+    stop = threading.Event()
 
-    sent = send_all(interrupted(), FakeTarget(), None)
+    def events() -> Iterator[Event[str]]:
+        yield event(0)
+        stop.set()
+        yield event(0)
+
+    sent = send_all(events(), FakeTarget(), None, stop)
 
     assert (sent.records, sent.is_interrupted) == (1, True)
+
+
+def test_told_to_stop_it_waits_neither_for_time_nor_for_room() -> None:
+    class Full(FakeTarget):
+        def send(self, event: Event[Any]) -> bool:
+            stop.set()
+            return False
+
+        def pause(self, seconds: float) -> None:
+            stop.set()
+
+    for paced_from_ms in (None, 0):
+        stop = threading.Event()
+        sent = send_all([event(3_600_000)], Full(), paced_from_ms, stop, clock=lambda: 0.0)
+        assert (sent.records, sent.is_interrupted) == (0, True)
 
 
 class FakeProducer:
@@ -103,8 +123,8 @@ def test_a_topic_gets_key_and_value_also_when_the_queue_is_full(
     tally = Tally()
     topic = Topic(producer, "t", tally)
 
-    for key in (b"a", b"bad", b"c"):
-        topic.send(Event(0, 0, key, b"v", "fact"))
+    events = [Event(0, 0, key, b"v", "fact") for key in (b"a", b"bad", b"c")]
+    send_all(events, topic, None, threading.Event())
     topic.pause(0)
 
     assert producer.sent == [("t", b"a", b"v"), ("t", b"bad", b"v"), ("t", b"c", b"v")]

@@ -57,13 +57,14 @@ def test_a_usage_error_is_one_line_and_2(capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_130_where_it_cuts_work_short(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: list[str]) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ottla.cli.main._run", interrupted)
 
-    assert main([]) == 130
+    assert main(["topics", "list"]) == 130
+    assert main(["consume", "clicks"]) == 0
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_every_record_is_delivered_or_counted_as_failed(rate: int | None) -> Non
     producer: Any = FakeProducer()
     run = _ProduceRun(producer, "t", b"x" * 100)
 
-    run.send_all(25, rate)
+    run.send_all(25, rate, Event())
 
     assert (run.delivered, run.failed) == (23, 2)
     assert set(run.latencies_ms) == {2.0}
@@ -78,7 +79,7 @@ def test_consuming_ends_at_the_end_of_every_partition() -> None:
     ends = [FakeMessage(end_of=0), FakeMessage(end_of=1)]
     consumer: Any = FakeConsumer([FakeMessage(), ends[0], FakeMessage(50), ends[1], FakeMessage()])
 
-    consumed = _consume_all(consumer, {0, 1}, None)
+    consumed = _consume_all(consumer, {0, 1}, None, Event())
 
     assert (consumed.records, consumed.size_bytes) == (3, 250)
 
@@ -86,7 +87,7 @@ def test_consuming_ends_at_the_end_of_every_partition() -> None:
 def test_consuming_takes_no_more_than_asked_for() -> None:
     consumer: Any = FakeConsumer([FakeMessage()] * 10)
 
-    consumed = _consume_all(consumer, {0}, 4)
+    consumed = _consume_all(consumer, {0}, 4, Event())
 
     assert (consumed.records, consumed.size_bytes) == (4, 400)
 

@@ -39,9 +39,12 @@ class FakeProducer:
             on_delivery(self._error, None)
         self._queued.clear()
 
-    def flush(self) -> int:
+    def flush(self, _timeout: float) -> int:
         self.poll(0)
         return 0
+
+    def __len__(self) -> int:
+        return len(self._queued)
 
 
 def run(lines: bytes, line_format: LineFormat, error: KafkaError | None = None) -> tuple[int, Any]:

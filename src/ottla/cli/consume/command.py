@@ -15,6 +15,7 @@ from ottla.cli.consume.output_options import Output, output_options
 from ottla.cli.consume.positions import Start, checked_offset
 from ottla.cli.consume.reading import Ending, Reading
 from ottla.cli.errors import warn
+from ottla.cli.interrupts import stoppable
 from ottla.cli.options import timestamp_ms
 
 
@@ -121,9 +122,9 @@ def command(
         assignment.begin()
         if sys.stdout.isatty() and not until_end:
             _say_what_comes(chosen, start, group)
-        return Reading(
-            consumer, assignment, formatter, ending, topics=str(chosen), is_wanted=is_wanted
-        ).run()
+        reading = Reading(consumer, assignment, formatter, ending, str(chosen), is_wanted)
+        with stoppable() as stop:
+            return reading.run(stop)
     finally:
         consumer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Iterable
+from threading import Event
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -40,7 +41,6 @@ class Reading:
         assignment: Assignment,
         formatter: Formatter,
         ending: Ending,
-        *,
         topics: str,
         is_wanted: Filter | None = None,
     ) -> None:
@@ -54,20 +54,19 @@ class Reading:
         self._shown = 0
         self._read = 0
 
-    def run(self) -> int:
+    def run(self, stop: Event) -> int:
         try:
-            exit_code = self._read_all()
-        except KeyboardInterrupt:
-            exit_code = ExitCode.OK if self._ending.is_endless else ExitCode.INTERRUPTED
-            self._is_report_wanted = True
+            exit_code = self._read_all(stop)
         finally:
             self._assignment.finish()
-        if self._is_report_wanted:
+        if self._is_report_wanted or exit_code == ExitCode.INTERRUPTED:
             self._report()
         return exit_code
 
-    def _read_all(self) -> ExitCode:
+    def _read_all(self, stop: Event) -> ExitCode:
         while not self._is_done():
+            if stop.is_set():
+                return ExitCode.INTERRUPTED
             first = self._consumer.poll(_POLL_S)
             if first is not None:
                 self._show([first, *self._consumer.consume(_BATCH, timeout=0)])

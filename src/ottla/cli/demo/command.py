@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 
 import click
 from confluent_kafka import KafkaException
@@ -15,7 +11,10 @@ from ottla.cli.child_broker import ChildBroker
 from ottla.cli.client import Cluster, explain
 from ottla.cli.demo.demo import Wanted, run
 from ottla.cli.errors import Failure, warn
+from ottla.cli.interrupts import at_end, stoppable
 from ottla.cli.pipeline_options import need_extra
+
+_GRACE_S = 10.0
 
 
 @click.command("demo")
@@ -42,7 +41,8 @@ def command(seconds: float | None, rate: int, small: bool, page: Path | None) ->
     """
     missing = None if small else _missing()
     wanted = Wanted(seconds, rate, page, is_small=small or missing is not None)
-    with _stopped_by_signals() as stop, ChildBroker() as broker:
+    # Ctrl-C is the way to end it. It gets time for that: what is killed leaves its files.
+    with stoppable(_GRACE_S) as stop, ChildBroker() as broker, at_end(broker.kill):
         try:
             exit_code = run(broker, wanted, stop)
         except KafkaException as error:
@@ -59,17 +59,3 @@ def _missing() -> str | None:
     except Failure as failure:
         return str(failure)
     return None
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[Event]:
-    """Ctrl-C is the way to end it; whoever ends it in another way, the broker must not be left
-    behind."""
-    stop = Event()
-    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(kind, lambda *_: stop.set()) for kind in kinds]
-    try:
-        yield stop
-    finally:
-        for kind, handler in zip(kinds, before, strict=True):
-            signal.signal(kind, handler)

@@ -29,6 +29,7 @@ from ottla.cli.demo.site_clock import SiteClock
 from ottla.cli.demo.topics import ACTIVITY, PARTITIONS, RESULTS, make_topics
 from ottla.cli.demo.web import PageServer
 from ottla.cli.errors import ExitCode, Failure
+from ottla.cli.interrupts import at_end
 from ottla.cli.latency import summary_of
 from ottla.pipeline.run.stages import STAGES
 
@@ -80,6 +81,7 @@ class Spark(NamedTuple):
 
 def _spark(stack: ExitStack, cluster: Cluster) -> Spark:
     pipeline = stack.enter_context(ChildPipeline("activity", cluster.bootstrap, {}))
+    stack.enter_context(at_end(pipeline.kill))
     reader, keeper = ResultsReader(cluster), LakeKeeper(pipeline.lake)
     for part in (reader, keeper):
         part.start()

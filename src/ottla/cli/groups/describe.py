@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.errors import ExitCode
 from ottla.cli.groups.read import Json, described_groups, listed_groups
 from ottla.cli.options import json_option
 from ottla.cli.short_ids import short_ids
@@ -36,7 +37,7 @@ def describe(
     interval_s: float,
     samples: int | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Show groups: state, members with what is assigned to them, offsets and lag.
 
     LAG is the latest offset less the committed one.
@@ -59,16 +60,16 @@ def describe(
     if is_watched:
         from ottla.cli.groups.watch import watch
 
-        watch(read, interval_s, samples, as_json=as_json)
-        return
+        return watch(read, interval_s, samples, as_json=as_json)
     groups = read()
     if as_json:
         print_json(groups)
-        return
+        return ExitCode.OK
     for index, group in enumerate(groups):
         if index:
             print()
         _print_group(group)
+    return ExitCode.OK
 
 
 def _print_group(group: Json) -> None:

@@ -8,9 +8,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from threading import Event
 from typing import TYPE_CHECKING
 
+from ottla.cli.errors import ExitCode
 from ottla.cli.groups.read import Json
+from ottla.cli.interrupts import stoppable
 from ottla.cli.options import iso_of
 from ottla.cli.short_ids import short_ids
 from ottla.cli.sparkline import sparkline
@@ -67,10 +70,15 @@ def trend_text(rate: float | None) -> str:
     return f"{rate:+,.1f}/s"
 
 
-def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) -> None:
-    """Reads again and again until it has done so `samples` times, or is interrupted."""
+def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) -> int:
+    """Reads again and again until it has done so `samples` times, or is told to stop."""
     history = LagHistory()
-    shown = _samples(read, history, interval_s, samples)
+    with stoppable() as stop:
+        _show(_samples(read, history, interval_s, samples, stop), history, as_json=as_json)
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+
+
+def _show(shown: Iterator[list[Json]], history: LagHistory, *, as_json: bool) -> None:
     if as_json:
         for groups in shown:
             text = json.dumps({"time": _now(), "groups": groups}, ensure_ascii=False)
@@ -90,17 +98,17 @@ def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) 
 
 
 def _samples(
-    read: Read, history: LagHistory, interval_s: float, samples: int | None
+    read: Read, history: LagHistory, interval_s: float, samples: int | None, stop: Event
 ) -> Iterator[list[Json]]:
     taken = 0
-    while True:
+    while not stop.is_set():
         groups = read()
         history.add(groups)
         yield groups
         taken += 1
         if taken == samples:
             return
-        time.sleep(interval_s)
+        stop.wait(interval_s)
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,10 +43,13 @@ def end_of(partition: int, offset: int = 8) -> Any:
 
 class FakeConsumer:
     """Has topics with partitions of the offsets 10 to 50, gives the batches one after another,
-    then is interrupted by Ctrl-C. Writes down what it is told."""
+    then somebody presses Ctrl-C. Writes down what it is told."""
 
     def __init__(self, *batches: list[Any], topics: Mapping[str, int] | None = None) -> None:
         self._batches = [list(batch) for batch in batches]
+        self.stop = Event()
+        if not batches:
+            self.stop.set()
         self.topics = dict(topics or {"t": 2})
         self.assigned: list[tuple[str, int, int]] = []
         self.subscribed: list[str] = []
@@ -54,12 +58,13 @@ class FakeConsumer:
         self.commit_error: int | None = None
 
     def poll(self, _timeout: float) -> Any:
-        if not self._batches:
-            raise KeyboardInterrupt
         return self._batches[0].pop(0)
 
     def consume(self, _count: int, timeout: float) -> list[Any]:
-        return self._batches.pop(0)
+        batch = self._batches.pop(0)
+        if not self._batches:
+            self.stop.set()
+        return batch
 
     def list_topics(self, topic: str | None = None, *, timeout: float) -> Any:
         unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)

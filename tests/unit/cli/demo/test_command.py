@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.demo import command
-from ottla.cli.demo.command import _stopped_by_signals
 from ottla.cli.demo.demo import Wanted
 from ottla.cli.errors import Failure
 
@@ -31,6 +29,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
             return self
 
         def __exit__(self, *_: object) -> None:
+            pass
+
+        def kill(self) -> None:
             pass
 
     monkeypatch.setattr(command, "run", run)
@@ -65,14 +66,3 @@ def test_without_the_extra_it_is_the_small_one(
     assert demo() == f"ottla: there is more to see with the pipeline, but {MISSING}\n"
     assert demo("--small") == ""
     assert [wanted.is_small for wanted in ran] == [True, True]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-
-    with _stopped_by_signals() as stop:
-        signal.raise_signal(number)
-        assert stop.is_set()
-
-    assert signal.getsignal(number) == before

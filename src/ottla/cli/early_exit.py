@@ -1,0 +1,22 @@
+"""Signals in the first moments of a command, before anything that takes time is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, `kill`, and a terminal that is closed."""
+
+
+def exit_at_once(exit_code: int) -> None:
+    """From here on a signal ends the process with `exit_code`, and nothing is said."""
+    handle_signals(lambda *_: os._exit(exit_code))
+
+
+def handle_signals(handler: Callable[..., object]) -> None:
+    for number in SIGNALS:
+        # Whoever started this process may want it to go on: nohup, or the `&` of a script.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)

@@ -1,0 +1,170 @@
+"""Ctrl-C, SIGTERM and a terminal that is closed: how a command ends when it is told to.
+
+No KeyboardInterrupt is raised. It would come in the middle of whatever runs: an import, a callback
+of librdkafka (which makes a SystemError of it), the clean-up of a child process. Instead a thread
+hears of the signal, also while the main thread waits in C:
+
+- In a `stoppable` block it sets the event that the command looks at. The command has a few seconds
+  to end in order. A second signal ends the process at once.
+- Everywhere else the process ends at once.
+
+`start` has no such thread: `early_exit` is enough until its loop takes the signals over.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import TypeVar
+
+from ottla.cli.early_exit import SIGNALS, handle_signals
+
+GRACE_S = 2.5
+"""A command that was told to stop and has not ended after this time is ended."""
+
+_STDERR = 2
+_CLEAR_LINE = b"\r\x1b[K"
+_SHOW_CURSOR = b"\x1b[?25h"
+
+T = TypeVar("T")
+
+
+class Watcher:
+    """The thread that hears of signals, from `start` to the end of the process. There is one at
+    most, owned by this module."""
+
+    def __init__(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self.stop = Event()
+        self._lock = threading.Lock()
+        self._is_stoppable = False
+        self._grace_s: float | None = None
+        self._is_reading = False
+        self._at_end: list[Callable[[], object]] = []
+        self._signals, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
+
+    def start(self) -> None:
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        self.take_over()
+        self._thread.start()
+
+    def take_over(self) -> None:
+        handle_signals(self._on_signal)
+
+    @contextmanager
+    def stoppable(self, grace_s: float | None) -> Iterator[None]:
+        with self._lock:
+            self._is_stoppable, self._grace_s = True, grace_s
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_stoppable = False
+
+    @contextmanager
+    def at_end(self, action: Callable[[], object]) -> Iterator[None]:
+        self._at_end.append(action)
+        try:
+            yield
+        finally:
+            self._at_end.remove(action)
+
+    def read(self, items: Iterator[T]) -> Iterator[T]:
+        try:
+            while not self.stop.is_set():
+                self._is_reading = True
+                item = next(items)
+                self._is_reading = False
+                yield item
+        except StopIteration:
+            self._is_reading = False
+        except KeyboardInterrupt:
+            self.stop.wait()  # the thread is about to set it
+
+    def _on_signal(self, *_: object) -> None:
+        """In the main thread, when it runs Python again. `_watch` hears of it by itself."""
+        if self._is_reading:
+            self._is_reading = False
+            raise KeyboardInterrupt
+
+    def _watch(self) -> None:
+        number = self._next_signal(None)
+        with self._lock:
+            is_stoppable = self._is_stoppable
+            if is_stoppable:
+                self.stop.set()
+        if is_stoppable:
+            if number == signal.SIGINT and os.isatty(_STDERR):
+                os.write(_STDERR, _CLEAR_LINE)  # of the ^C that the terminal shows
+            number = self._next_signal(self._grace_s)
+        self._end(is_terminal_busy=is_stoppable, number=number)
+
+    def _next_signal(self, timeout_s: float | None) -> int | None:
+        """None when the time is over."""
+        while select.select([self._signals], [], [], timeout_s)[0]:
+            number = os.read(self._signals, 1)[0]
+            if number in SIGNALS:
+                return number
+        return None
+
+    def _end(self, *, is_terminal_busy: bool, number: int | None) -> None:
+        for action in reversed(self._at_end):
+            action()
+        if os.isatty(_STDERR):
+            # What a live display has hidden, and a new line behind the ^C.
+            shown = _SHOW_CURSOR if is_terminal_busy else b""
+            os.write(_STDERR, shown + (b"\n" if number == signal.SIGINT else b""))
+        os._exit(self._exit_code)
+
+
+_watcher: Watcher | None = None
+
+
+def watch(exit_code: int) -> None:
+    """From here on the thread hears of signals. At once, the process ends with `exit_code`."""
+    global _watcher
+    assert _watcher is None, "one is enough"
+    _watcher = Watcher(exit_code)
+    _watcher.start()
+
+
+@contextmanager
+def stoppable(grace_s: float | None = GRACE_S) -> Iterator[Event]:
+    """The event that a signal sets. The block looks at it at least twice a second, and ends in
+    order; `grace_s` None gives it as long as it takes. What no thread watches (a test calls a
+    command, say) is never told to stop."""
+    if _watcher is None:
+        yield Event()
+        return
+    with _watcher.stoppable(grace_s):
+        yield _watcher.stop
+
+
+@contextmanager
+def at_end(action: Callable[[], object]) -> Iterator[None]:
+    """A signal that ends the process at once in this block has `action` called first, on another
+    thread: to end a child, say. It must not wait."""
+    if _watcher is None:
+        yield
+        return
+    with _watcher.at_end(action):
+        yield
+
+
+def take_over() -> None:
+    """After a library has set a handler of its own: ours again."""
+    if _watcher is not None:
+        _watcher.take_over()
+
+
+def until_stopped(items: Iterable[T]) -> Iterator[T]:
+    """In a `stoppable` block, for items that one may wait for without end, as for lines of a
+    terminal: a signal ends the wait."""
+    return iter(items) if _watcher is None else _watcher.read(iter(items))

@@ -1,0 +1,164 @@
+"""What a signal does, in a process of its own. tests/compat/test_cli_endings.py tries it on every
+command, on a terminal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ottla.cli import interrupts
+from ottla.cli.early_exit import SIGNALS
+
+START = """
+import sys, time
+from ottla.cli.early_exit import exit_at_once
+from ottla.cli import interrupts
+exit_at_once(7)
+interrupts.watch(7)
+def say(text): print(text, flush=True)
+"""
+
+
+@contextmanager
+def running(code: str, given: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Goes on when it has said that it is ready. Its standard input has `given`, and stays open."""
+    with subprocess.Popen(
+        [sys.executable, "-c", START + code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(given)
+            process.stdin.flush()
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=30)
+    assert err == ""
+    return process.returncode, out
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_it_ends_at_once(number: signal.Signals) -> None:
+    with running("say('ready'); time.sleep(60); say('not reached')") as process:
+        process.send_signal(number)
+        assert end_of(process) == (7, "")
+
+
+def test_it_ends_at_once_while_it_waits_in_c() -> None:
+    # A connection that is accepted and never answered: `list_topics` waits for ten seconds.
+    code = """
+import socket
+from confluent_kafka.admin import AdminClient
+server = socket.create_server(("127.0.0.1", 0))
+admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}", "log_level": 0})
+say('ready')
+admin.list_topics(timeout=60)
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGINT)
+        assert end_of(process) == (7, "")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_stoppable_block_is_told(number: signal.Signals) -> None:
+    code = """
+with interrupts.stoppable() as stop:
+    say('ready')
+    stop.wait(60)
+    say(f'told: {stop.is_set()}')
+sys.exit(3)
+"""
+    with running(code) as process:
+        process.send_signal(number)
+        assert end_of(process) == (3, "told: True\n")
+
+
+def test_a_second_signal_does_not_wait() -> None:
+    code = """
+with interrupts.stoppable(None) as stop:
+    say('ready')
+    stop.wait(60)
+    say('told')
+    time.sleep(60)
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "told\n"
+        process.send_signal(signal.SIGINT)
+        assert end_of(process) == (7, "")
+
+
+def test_what_does_not_end_is_ended() -> None:
+    code = """
+with interrupts.stoppable(0.2), interrupts.at_end(lambda: say('ended')):
+    say('ready')
+    time.sleep(60)
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGTERM)
+        assert end_of(process) == (7, "ended\n")
+
+
+def test_a_line_that_does_not_come_is_not_waited_for() -> None:
+    code = """
+with interrupts.stoppable() as stop:
+    for line in interrupts.until_stopped(sys.stdin):
+        say(line.strip())
+say(f'told: {stop.is_set()}')
+"""
+    with running(code, "ready\n") as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "told: True\n"
+        assert end_of(process) == (0, "")
+
+
+def test_a_handler_of_a_library_is_replaced() -> None:
+    code = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+interrupts.take_over()
+with interrupts.stoppable() as stop:
+    say('ready')
+    stop.wait(60)
+    say('told')
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGINT)
+        assert end_of(process) == (0, "told\n")
+
+
+def test_what_shall_go_on_goes_on() -> None:
+    code = "say('ready'); sys.stdin.read(); say('done')"
+    command = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", sys.executable, "-c", START + code]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGHUP)
+        assert end_of(process) == (0, "done\n")
+
+
+def test_nobody_is_told_where_no_thread_watches() -> None:
+    with interrupts.stoppable() as stop, interrupts.at_end(lambda: None):
+        assert isinstance(stop, threading.Event)
+        assert not stop.is_set()
+        assert list(interrupts.until_stopped("ab")) == ["a", "b"]
