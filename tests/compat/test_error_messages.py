@@ -13,6 +13,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages import alter_configs, incremental_alter_configs
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
@@ -92,6 +93,12 @@ def deletion(**fields: Any) -> Failure:
     return ask
 
 
+def deletion_twice(subject: Subject, name: str) -> Any:
+    subject.create(name)
+    topic = DeleteTopicState(name=name)
+    return subject.ask(DeleteTopicsRequest(topics=[topic, topic], timeout_ms=9999))
+
+
 def growth(count: int, *assignments: list[int], is_there: bool = True) -> Failure:
     def ask(subject: Subject, name: str) -> Any:
         if is_there:
@@ -105,6 +112,12 @@ def growth(count: int, *assignments: list[int], is_there: bool = True) -> Failur
         return subject.ask(CreatePartitionsRequest(topics=[topic], timeout_ms=9999))
 
     return ask
+
+
+def growth_twice(subject: Subject, name: str) -> Any:
+    subject.create(name)
+    topic = CreatePartitionsTopic(name=name, count=3, assignments=None)
+    return subject.ask(CreatePartitionsRequest(topics=[topic, topic], timeout_ms=9999))
 
 
 def alteration(
@@ -299,12 +312,14 @@ FAILURES: dict[str, Failure] = {
     "delete: unknown id": deletion(name=None, topic_id=MISSING_ID),
     "delete: neither name nor id": deletion(name=None),
     "delete: name and id": deletion(topic_id=MISSING_ID),
+    "delete: twice": deletion_twice,
     "grow: unknown topic": growth(3, is_there=False),
     "grow: fewer": growth(1),
     "grow: same": growth(2),
     "grow: none": growth(0),
     "grow: placed too few": growth(4, [1]),
     "grow: placed on an unknown broker": growth(3, [99]),
+    "grow: twice": growth_twice,
     "alter: unknown topic": alteration(("retention.ms", SET, "1"), resource="not-there"),
     "alter: bad topic name": alteration(("retention.ms", SET, "1"), resource="a b"),
     "alter: unknown config": alteration(("no.such.config", SET, "1")),
@@ -424,6 +439,17 @@ _BOUNDS = re.compile(r"\[-?\d+, -?\d+\]")
 """Of timestamps, which depend on when the request came."""
 
 
+NOT_ANSWERED = {
+    43: "ElectLeaders",
+    45: "AlterPartitionReassignments",
+    48: "DescribeClientQuotas",
+    49: "AlterClientQuotas",
+    50: "DescribeUserScramCredentials",
+    51: "AlterUserScramCredentials",
+}
+"""Nothing is said of these: a client finds that they are not offered, and says so itself."""
+
+
 def messages(answer: Any, path: str = "") -> Iterator[tuple[str, str, str | None]]:
     """Where something failed, how, and what is said of it."""
     if isinstance(answer, list):
@@ -447,3 +473,10 @@ def test_words(both: Both, topic: str, failure: str) -> None:
         if theirs:
             words = DIFFERENT[failure][0] if failure in DIFFERENT else _BOUNDS.sub("[]", theirs)
             assert words in _BOUNDS.sub("[]", ours or ""), f"{path}: {ours!r}, Kafka: {theirs!r}"
+
+
+def test_what_is_not_answered_is_not_offered(both: Both) -> None:
+    request = ApiVersionsRequest(client_software_name="words", client_software_version="1")
+    ottla, kafka = ({each.api_key for each in subject.ask(request).api_keys} for subject in both)
+    assert NOT_ANSWERED.keys() <= kafka
+    assert not NOT_ANSWERED.keys() & ottla

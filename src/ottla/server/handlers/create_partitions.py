@@ -23,9 +23,7 @@ async def handle(
         results[topic.name] = result = CreatePartitionsTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"The request names topic {topic.name!r} twice."
-                )
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             assignments = topic.assignments
             await services.topics.create_partitions(
                 topic.name,
