@@ -25,6 +25,9 @@ class ApacheKafka(Broker):
     def pid(self) -> int:
         return self._kafka.pid
 
+    def make_folder_ready(self) -> None:
+        self._kafka.format()
+
     def spawn(self) -> None:
         self._kafka.start(wait=False)
 

@@ -47,6 +47,10 @@ class Broker(abc.ABC):
     def pid(self) -> int: ...
 
     @abc.abstractmethod
+    def make_folder_ready(self) -> None:
+        """Does what an operator does once, before the first start of all."""
+
+    @abc.abstractmethod
     def spawn(self) -> None:
         """Starts the process and does not wait for it. Nothing of the first start of a folder
         is left to do when it is called a second time."""

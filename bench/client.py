@@ -151,13 +151,18 @@ def java_produce(
     return Spent(count, count / float(lines[-1][1]), broker_cpu_s)
 
 
-def java_consume(broker: Broker, topic: str, count: int) -> Spent:
-    """AssignConsumer, our own program around Apache Kafka's consumer."""
-    command = java_command(
-        str(_JAVA_SOURCES / "AssignConsumer.java"),
-        *(broker.address, topic, str(count), "120"),
+def java_program(name: str, *arguments: str) -> list[str]:
+    """One of our own in `java/`."""
+    return java_command(
+        str(_JAVA_SOURCES / f"{name}.java"),
+        *arguments,
         options=[f"-Xmx{_STOCK_TOOL_HEAP_MB}M"],
     )
+
+
+def java_consume(broker: Broker, topic: str, count: int) -> Spent:
+    """AssignConsumer, our own program around Apache Kafka's consumer."""
+    command = java_program("AssignConsumer", broker.address, topic, str(count), "120")
     before_s = cpu_s(broker.pid)
     report = json.loads(run(command))
     return Spent(report["count"], report["elapsed_s"], cpu_s(broker.pid) - before_s)

@@ -36,6 +36,9 @@ class Ottla(Broker):
         assert self._process is not None, "not started"
         return self._process.pid
 
+    def make_folder_ready(self) -> None:
+        """The first start does it."""
+
     def spawn(self) -> None:
         arguments = ["--data-dir", str(self.folder / "data"), "--listen", self.address]
         with self._output.open("ab") as output:

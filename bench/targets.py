@@ -35,8 +35,14 @@ def _transaction_rows() -> Iterator[Row]:
                 yield Row(f"txn_{kind}_{count}_p{share}_us", title, "µs", at_most=1.0)
 
 
+_FIRST = "empty data dir until a group's first record, {}"
+
 ROWS = (
     Row("start_s", "start until metadata is answered", "s", at_most=0.1, value_at_most=0.4),
+    Row("first_rdkafka_s", _FIRST.format("librdkafka"), "s", at_most=0.2, value_at_most=0.6),
+    Row("first_java_s", _FIRST.format("Java"), "s", at_most=1.0),
+    Row("first_aiokafka_s", _FIRST.format("aiokafka"), "s", at_most=1.0),
+    Row("first_rdkafka_cpu_s", "the broker's CPU until that, librdkafka", "s"),
     Row("memory_idle_mb", "memory idle", "MB", at_most=1 / 6, noise=0.0),
     Row("memory_load_mb", "memory under load, peak", "MB", at_most=1 / 6, noise=0.0),
     Row("java_produce_100b", "Java produce 100 B, acks=1", "k records/s", at_least=2.0),

@@ -2,6 +2,7 @@
 
 from bench.benchmark import Benchmark
 from bench.benchmarks.cold_read import ColdRead
+from bench.benchmarks.first_record import FirstRecord
 from bench.benchmarks.group_commits import GroupCommits
 from bench.benchmarks.group_rebalance import GroupRebalance
 from bench.benchmarks.java_consume import JavaConsume
@@ -17,6 +18,7 @@ from bench.benchmarks.transactions import Transactions
 
 ALL: tuple[type[Benchmark], ...] = (
     Start,
+    FirstRecord,
     JavaProduce,
     JavaConsume,
     Librdkafka,

@@ -79,14 +79,19 @@ class ApacheKafkaBroker:
     def log_text(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")
 
-    def start(self, *, wait: bool = True) -> None:
-        """Formats the storage at the first start. Returns once it answers, unless told not to
-        wait."""
-        assert self._process is None, "already started"
+    def format(self) -> Path:
+        """Makes the folder ready for a first start, if it is not. Returns the file of settings."""
         properties = self._write_properties()
         if not (self.log_dir / "meta.properties").exists():
             cluster_id = _new_cluster_id() if self._joins is None else self._joins.cluster_id
             run_tool("storage", "format", "--config", str(properties), "--cluster-id", cluster_id)
+        return properties
+
+    def start(self, *, wait: bool = True) -> None:
+        """Formats the storage at the first start. Returns once it answers, unless told not to
+        wait."""
+        assert self._process is None, "already started"
+        properties = self.format()
         command = java_command(
             "kafka.Kafka",
             str(properties),
