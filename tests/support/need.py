@@ -35,6 +35,14 @@ def need_kcat() -> str:
     pytest.skip("kcat is not installed")
 
 
+def need_chromium() -> str:
+    """Its path: there are several names for it, and for what Google builds of it."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if (path := shutil.which(name)) is not None:
+            return path
+    pytest.skip("chromium is not installed")
+
+
 def need_command(command: str, name: str | None = None) -> None:
     if shutil.which(command) is None:
         pytest.skip(f"{name or command} is not installed")

@@ -24,11 +24,12 @@ _IS_CI = os.environ.get("CI") == "true"
 
 _TYPED = ["src", "tools", "tests", "bench", "examples"]
 _LANES = {
-    "clients": ["compat", "simulation", "contract", "faults"],
+    "clients": ["compat", "simulation", "contract", "faults", "browser"],
     "rest": ["property", "unit", "pipeline"],
 }
 """Folders of tests that run beside each other: about half of the time each, on two cores. Those of
 properties are first: what they find is then not what an earlier test left in the process."""
+_TOOLS = ("kcat", "shellcheck", "chromium")
 _SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
 
 
@@ -73,7 +74,7 @@ def main() -> int:
 def _fetch_tools() -> Outcome:
     """What tests use besides Python packages. None of it is a must on a developer's machine."""
     outcome = Outcome("tools")
-    wanted = [name for name in ("kcat", "shellcheck") if shutil.which(name) is None]
+    wanted = [name for name in _TOOLS if shutil.which(name) is None]
     if wanted and shutil.which("apt-get") and os.geteuid() == 0:
         print(f"installing {', '.join(wanted)} by apt-get", flush=True)
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
@@ -84,7 +85,7 @@ def _fetch_tools() -> Outcome:
             )
             if done.returncode != 0:
                 print(done.stdout, done.stderr, flush=True)
-    for name in ("kcat", "shellcheck"):
+    for name in _TOOLS:
         print(f"{name}: {shutil.which(name) or 'not installed'}")
     if (reason := apache_kafka.missing()) is not None:
         print(f"Apache Kafka: {reason}")
