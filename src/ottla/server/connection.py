@@ -2,6 +2,11 @@
 
 A request is handled to completion where it arrived. What cannot be answered at once keeps its
 place in the queue, and the replies behind it wait (Kafka's clients rely on the order).
+
+Requests take effect in the order in which they were sent, as Kafka promises: one begins when those
+before it are answered, or, if they are to have no answer, done. Two kinds go on meanwhile: a Fetch
+that waits may be passed by anything, for it has no effect; and a Produce may follow a Produce, for
+partitions keep the order of their appends themselves.
 """
 
 from __future__ import annotations
@@ -17,9 +22,13 @@ from ottla.server.errors import BadRequest
 from ottla.server.other_protocols import remedy_for
 from ottla.server.refused_connections import RefusedConnections
 from ottla.server.request_memory import RequestMemory
+from ottla.wire.api import ApiKey
 from ottla.wire.framing import FrameReader, FrameTooLarge
 
 log = logging.getLogger(__name__)
+
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
 
 # A client that sends without reading is held back by its own connection.
 UNANSWERED_COUNT_MAX = 64
@@ -67,6 +76,8 @@ class Connection:
         self._slots: deque[Slot] = deque()
         self._futures: set[asyncio.Future[Reply | None]] = set()
         self._unanswered_bytes = 0
+        self._produce_count = 0  # Under way.
+        self._effect_count = 0  # Under way, of all other requests but fetches.
         self._backlog: deque[memoryview] = deque()
         self._held_bytes = 0
         self._is_paused = False
@@ -137,7 +148,7 @@ class Connection:
             if self._is_closed:
                 return
             if (
-                len(slots) >= UNANSWERED_COUNT_MAX
+                (slots and not self._may_begin(frame))
                 or self._unanswered_bytes > UNANSWERED_BYTES_MAX
                 or self._transport.unsent_byte_count > UNSENT_BYTES_MAX
             ):
@@ -164,7 +175,7 @@ class Connection:
                     self._transport.send(small + answer)
                     small = []
             elif answer is not None:
-                self._await(answer, len(frame))  # type: ignore[arg-type]
+                self._await(answer, frame)  # type: ignore[arg-type]
         if small:
             self._transport.send((b"".join(small),))
         self._pause_if_full()
@@ -175,8 +186,23 @@ class Connection:
         slot.reply = reply
         self._slots.append(slot)
 
-    def _await(self, future: asyncio.Future[Reply | None], request_bytes: int) -> None:
+    def _may_begin(self, frame: memoryview) -> bool:
+        """Behind those that are not answered yet."""
+        if self._effect_count or len(self._slots) >= UNANSWERED_COUNT_MAX:
+            return False
+        return not self._produce_count or _api_key(frame) == _PRODUCE
+
+    def _count(self, api_key: int, change: int) -> None:
+        if api_key == _PRODUCE:
+            self._produce_count += change
+        elif api_key != _FETCH:
+            self._effect_count += change
+
+    def _await(self, future: asyncio.Future[Reply | None], frame: memoryview) -> None:
+        request_bytes = len(frame)
+        api_key = _api_key(frame)
         self._unanswered_bytes += request_bytes
+        self._count(api_key, +1)
         slot = Slot()
         self._slots.append(slot)
         self._futures.add(future)
@@ -184,6 +210,7 @@ class Connection:
         def on_done(done: asyncio.Future[Reply | None]) -> None:
             self._futures.discard(done)
             self._unanswered_bytes -= request_bytes
+            self._count(api_key, -1)
             if self._is_closed or done.cancelled():
                 return
             if error := done.exception():
@@ -230,7 +257,7 @@ class Connection:
             return
         while (
             self._backlog
-            and len(self._slots) < UNANSWERED_COUNT_MAX
+            and self._may_begin(self._backlog[0])
             and self._unanswered_bytes <= UNANSWERED_BYTES_MAX
             and self._transport.unsent_byte_count <= UNSENT_BYTES_MAX
         ):
@@ -264,3 +291,8 @@ class Connection:
     def _fail(self, error: BaseException) -> None:
         log.error("closing connection peer=%s: a request failed", self.peer, exc_info=error)
         self.close()
+
+
+def _api_key(frame: memoryview) -> int:
+    """As a request begins with it; of a frame that is too short, some number."""
+    return int.from_bytes(frame[:2])
