@@ -37,9 +37,9 @@ class Cluster:
     bootstrap: str
     properties: Mapping[str, str]
 
-    def admin(self) -> AdminClient:
+    def admin(self, settings: Mapping[str, Any] | None = None) -> AdminClient:
         self.check_reachable()
-        return AdminClient(self._settings({}))
+        return AdminClient(self._settings(settings or {}))
 
     def producer(self, settings: Mapping[str, Any]) -> Producer:
         self.check_reachable()

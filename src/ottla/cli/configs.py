@@ -23,6 +23,7 @@ from ottla.cli.client import (
     wait_for,
 )
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_entity, complete_setting
 from ottla.cli.options import json_option, pairs
 from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, print_json, print_table
@@ -48,7 +49,7 @@ def command() -> None:
 
 @command.command("describe")
 @click.argument("entity_type", type=_TYPES, metavar="topic|broker|group")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_entity)
 @click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
 @json_option
 @client_options
@@ -89,12 +90,38 @@ def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_j
 
 @command.command("alter")
 @click.argument("entity_type", type=_TYPES, metavar="topic|broker|group")
-@click.argument("name")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a value.")
-@click.option("--delete", "deletes", multiple=True, metavar="KEY", help="Back to the default.")
-@click.option("--append", "appends", multiple=True, metavar="KEY=VALUE", help="Add to a list.")
+@click.argument("name", shell_complete=complete_entity)
 @click.option(
-    "--subtract", "subtracts", multiple=True, metavar="KEY=VALUE", help="Take from a list."
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_setting,
+    help="Set a value.",
+)
+@click.option(
+    "--delete",
+    "deletes",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=complete_setting,
+    help="Back to the default.",
+)
+@click.option(
+    "--append",
+    "appends",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_setting,
+    help="Add to a list.",
+)
+@click.option(
+    "--subtract",
+    "subtracts",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_setting,
+    help="Take from a list.",
 )
 @client_options
 def alter(

@@ -34,6 +34,7 @@ from ottla.cli.client import (
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.interrupts import stoppable
 from ottla.cli.latency import milliseconds_text, summary_of
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import json_option
 from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import print_facts, print_json
@@ -94,7 +95,7 @@ def command() -> None:
 
 
 @command.command("produce")
-@click.argument("topic", default=_DEFAULT_TOPIC)
+@click.argument("topic", default=_DEFAULT_TOPIC, shell_complete=complete_topic)
 @click.option(
     "-n", "--records", type=click.IntRange(1), default=_DEFAULT_RECORDS, show_default=True
 )
@@ -215,7 +216,7 @@ class _ProduceRun:
 
 
 @command.command("consume")
-@click.argument("topic", default=_DEFAULT_TOPIC)
+@click.argument("topic", default=_DEFAULT_TOPIC, shell_complete=complete_topic)
 @click.option("-n", "--records", type=click.IntRange(1), help="[default: all there are now]")
 @json_option
 @client_options

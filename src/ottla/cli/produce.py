@@ -16,6 +16,7 @@ from ottla.cli.client import Cluster, client_options, find_topic, message_of
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.interrupts import stoppable, until_stopped
 from ottla.cli.json_records import BadRecord, InputRecord, parse_record
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import pairs
 
 _SHOWN_ERRORS = 3
@@ -83,7 +84,7 @@ class Tally:
 
 
 @click.command("produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topic)
 @click.option(
     "-f", "--file", type=click.File("rb"), help="Read this file, with a progress bar. '-': stdin."
 )

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.cli.client import find_topic
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.offsets import Partition
 
 Selection = dict[str, list[int] | None]
@@ -21,6 +22,7 @@ topic_option = click.option(
     "topics",
     multiple=True,
     metavar="TOPIC[:P,P]",
+    shell_complete=complete_topic,
     help="All partitions of a topic, or some. May be repeated.",
 )
 

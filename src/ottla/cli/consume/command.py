@@ -16,11 +16,14 @@ from ottla.cli.consume.positions import Start, checked_offset
 from ottla.cli.consume.reading import Ending, Reading
 from ottla.cli.errors import warn
 from ottla.cli.interrupts import stoppable
+from ottla.cli.name_completion import complete_group, complete_topic
 from ottla.cli.options import timestamp_ms
 
 
 @click.command("consume")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument(
+    "topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic
+)
 @click.option("-b", "--from-beginning", is_flag=True, help="Begin with the oldest record.")
 @click.option("-o", "--offset", metavar="N|end-N", help="Begin at offset N, or N before the end.")
 @click.option(
@@ -36,7 +39,11 @@ from ottla.cli.options import timestamp_ms
     help="Only this one. May be repeated.",
 )
 @click.option(
-    "-g", "--group", metavar="GROUP", help="Join it: share the partitions, commit what was shown."
+    "-g",
+    "--group",
+    metavar="GROUP",
+    shell_complete=complete_group,
+    help="Join it: share the partitions, commit what was shown.",
 )
 @click.option(
     "-n",

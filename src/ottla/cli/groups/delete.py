@@ -10,6 +10,7 @@ import click
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.groups.read import committed_offsets, described_groups, group_not_found
+from ottla.cli.name_completion import complete_group
 from ottla.cli.options import json_option
 from ottla.cli.selection import selection_of, topic_option, within
 from ottla.cli.tables import print_json
@@ -19,7 +20,7 @@ _yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_group)
 @_yes_option
 @json_option
 @client_options
@@ -38,7 +39,7 @@ def delete(cluster: Cluster, names: tuple[str, ...], yes: bool, as_json: bool) -
 
 
 @click.command("delete-offsets")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_group)
 @topic_option
 @_yes_option
 @json_option

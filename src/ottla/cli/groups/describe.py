@@ -10,13 +10,14 @@ import click
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.errors import ExitCode
 from ottla.cli.groups.read import Json, described_groups, listed_groups
+from ottla.cli.name_completion import complete_group
 from ottla.cli.options import json_option
 from ottla.cli.short_ids import short_ids
 from ottla.cli.tables import Column, heading, or_dash, print_facts, print_json, print_table
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_group)
 @click.option("-w", "--watch", "is_watched", is_flag=True, help="Go on, and show the trend.")
 @click.option(
     "--interval",

@@ -14,6 +14,7 @@ from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_lin
 from ottla.cli.errors import Failure, warn
 from ottla.cli.groups.plan import Move, offsets_in_file, planned, selection_of_all, shifted
 from ottla.cli.groups.read import INACTIVE_STATES, committed_offsets, group_not_found, state_text
+from ottla.cli.name_completion import complete_group
 from ottla.cli.offsets import Partition, bounds_of, offsets_since
 from ottla.cli.options import duration_ms, json_option, timestamp_ms
 from ottla.cli.plan_first import execute_option, say_only_planned
@@ -22,7 +23,7 @@ from ottla.cli.tables import Column, or_dash, print_json, print_table
 
 
 @click.command("reset")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_group)
 @click.option("--to-earliest", is_flag=True, help="To the beginning.")
 @click.option("--to-latest", is_flag=True, help="To the end: skip everything.")
 @click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this one.")

@@ -13,15 +13,31 @@ from ottla.cli.client import (
     find_topic,
 )
 from ottla.cli.configs import Change, alter_entity
+from ottla.cli.name_completion import complete_setting, complete_topic
 from ottla.cli.options import pairs
 from ottla.cli.topics.create import PARTITION_COUNT
 
 
 @click.command("alter")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topic)
 @click.option("-p", "--partitions", type=PARTITION_COUNT, help="The new count; it only grows.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="Set.")
-@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to default.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_setting,
+    help="Set.",
+)
+@click.option(
+    "--delete-config",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    shell_complete=complete_setting,
+    help="Back to default.",
+)
 @client_options
 def alter(
     cluster: Cluster,

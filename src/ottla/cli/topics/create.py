@@ -7,6 +7,7 @@ from confluent_kafka.admin import NewTopic
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_setting
 from ottla.cli.options import pairs
 
 # What librdkafka takes at most.
@@ -26,7 +27,13 @@ _TOPIC_EXISTS = "(TOPIC_ALREADY_EXISTS)"
     help="Copies of each partition. [default: the broker's]",
 )
 @click.option(
-    "-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be repeated."
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_setting,
+    help="May be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
 @client_options

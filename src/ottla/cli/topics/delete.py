@@ -14,6 +14,7 @@ from ottla.cli.client import (
     find_topic,
 )
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_topic
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 _WHAT_IS_LOST = {
@@ -23,7 +24,7 @@ _WHAT_IS_LOST = {
 
 
 @click.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topic)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Also topics that brokers keep for themselves.")
 @client_options

@@ -21,6 +21,7 @@ from ottla.cli.client import (
 from ottla.cli.configs import described_configs
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.health import problems_of
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.offsets import EARLIEST, LATEST, offsets_of
 from ottla.cli.options import json_option
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
@@ -29,7 +30,7 @@ Json = dict[str, Any]
 
 
 @click.command("describe")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_topic)
 @click.option("--unhealthy", is_flag=True, help="Only what has a problem; exit code 1 if any.")
 @click.option("--internal", is_flag=True, help="Without names: also the internal topics.")
 @json_option

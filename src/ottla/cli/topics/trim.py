@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.configs import described_configs
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.offsets import Bounds, Partition, bounds_of, offsets_since
 from ottla.cli.options import duration_ms, json_option, timestamp_ms
 from ottla.cli.plan_first import execute_option, say_only_planned
@@ -48,7 +49,9 @@ class Cut(NamedTuple):
 
 
 @click.command("trim")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC[:P,P]...")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="TOPIC[:P,P]...", shell_complete=complete_topic
+)
 @click.option("--before-offset", type=click.IntRange(0), metavar="OFFSET", help="All before it.")
 @click.option("--before-time", metavar="TIME", help="All before then; ISO 8601 or ms.")
 @click.option("--older-than", metavar="DURATION", help="All older than that: P7D, 2h30m.")

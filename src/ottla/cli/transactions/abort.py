@@ -8,6 +8,7 @@ import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import json_option
 from ottla.cli.plan_first import execute_option, say_only_planned
 from ottla.cli.tables import print_facts, print_json
@@ -30,7 +31,13 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 
 
 @click.command("abort")
-@click.option("-t", "--topic", required=True, help="Where the transaction hangs.")
+@click.option(
+    "-t",
+    "--topic",
+    required=True,
+    shell_complete=complete_topic,
+    help="Where the transaction hangs.",
+)
 @click.option(
     "-p", "--partition", type=click.IntRange(0), required=True, metavar="N", help="Which one."
 )

@@ -9,6 +9,7 @@ import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.errors import Failure
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import iso_of, json_option
 from ottla.cli.tables import (
     Column,
@@ -34,7 +35,12 @@ from ottla.client.cluster import ClusterClient
 
 @click.command("describe")
 @click.argument("ids", nargs=-1, metavar="[TRANSACTIONAL_ID]...")
-@click.option("-t", "--topic", help="With --partition: the producers that its leader remembers.")
+@click.option(
+    "-t",
+    "--topic",
+    shell_complete=complete_topic,
+    help="With --partition: the producers that its leader remembers.",
+)
 @click.option(
     "-p", "--partition", type=click.IntRange(0), metavar="N", help="Which one of the topic."
 )

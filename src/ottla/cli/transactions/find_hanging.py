@@ -9,6 +9,7 @@ import click
 
 from ottla.cli.client import Cluster, client_options, one_line
 from ottla.cli.errors import ExitCode, warn
+from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import json_option
 from ottla.cli.tables import Column, duration_text, or_dash, print_json, print_table, time_or_dash
 from ottla.cli.transactions.hanging import Search, hanging_transactions
@@ -19,7 +20,7 @@ _MINUTE_MS = 60_000
 
 
 @click.command("find-hanging")
-@click.option("-t", "--topic", help="Only in this topic.")
+@click.option("-t", "--topic", shell_complete=complete_topic, help="Only in this topic.")
 @click.option(
     "-p", "--partition", type=click.IntRange(0), metavar="N", help="Which one of the topic."
 )
