@@ -44,7 +44,9 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Pipelines": {
         "generate": _Entry("generate", "Write realistic input of a pipeline to a topic."),
-        "pipeline": _Entry("pipeline", "Run pipelines on Spark, and see how they are doing."),
+        "pipeline": _Entry(
+            "pipeline.command", "Run pipelines on Spark, and see how they are doing."
+        ),
     },
     "Insight": {
         "cluster": _Entry("cluster.command", "Show brokers, health and totals of a cluster."),

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla import __version__
-from ottla.cli.pipeline_options import EXTRA
+from ottla.cli.pipeline.options import EXTRA
 from ottla.cli.tables import size_text
 from ottla.pipeline.run.java import OLDEST_VERSION
 

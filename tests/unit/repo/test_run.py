@@ -27,7 +27,7 @@ def test_other_pythons_get_pytest_and_no_spark() -> None:
 def test_other_pythons_run_what_needs_no_spark() -> None:
     folder, *ignored = unit_tests()
     assert folder == "tests/unit"
-    assert "--ignore=tests/unit/cli/test_pipeline_run.py" in ignored
+    assert "--ignore=tests/unit/cli/pipeline/test_run.py" in ignored
     assert "--ignore=tests/unit/test_broker.py" not in ignored
 
 

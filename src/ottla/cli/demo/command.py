@@ -12,7 +12,7 @@ from ottla.cli.client import Cluster, explain
 from ottla.cli.demo.demo import Wanted, run
 from ottla.cli.errors import Failure, warn
 from ottla.cli.interrupts import at_end, stoppable
-from ottla.cli.pipeline_options import need_extra
+from ottla.cli.pipeline.options import need_extra
 
 _GRACE_S = 10.0
 

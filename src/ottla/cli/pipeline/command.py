@@ -9,7 +9,7 @@ import click
 
 from ottla.cli.errors import Failure, warn
 from ottla.cli.options import json_option
-from ottla.cli.pipeline_options import (
+from ottla.cli.pipeline.options import (
     Given,
     checked_queries,
     job_argument,
@@ -17,8 +17,8 @@ from ottla.cli.pipeline_options import (
     need_extra,
     settings_options,
 )
-from ottla.cli.pipeline_run import replay, run
-from ottla.cli.pipeline_view import COLUMNS, input_text, row_of, status_json
+from ottla.cli.pipeline.run import replay, run
+from ottla.cli.pipeline.view import COLUMNS, input_text, row_of, status_json
 from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table, size_text
 from ottla.pipeline.jobs.registry import summaries

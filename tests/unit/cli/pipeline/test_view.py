@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ottla.cli.pipeline_view import (
+from ottla.cli.pipeline.view import (
     COLUMNS,
     batch_json,
     batch_line,

@@ -186,7 +186,7 @@ def test_told_to_stop_it_ends_in_order(
         stop.set()
         return True
 
-    monkeypatch.setattr("ottla.cli.pipeline_run.stoppable", lambda _: nullcontext(stop))
+    monkeypatch.setattr("ottla.cli.pipeline.run.stoppable", lambda _: nullcontext(stop))
     monkeypatch.setattr(FakeRun, "ending", staticmethod(ending))
     assert main(["pipeline", "run", "logs", "--folder", str(tmp_path), *once]) == exit_code
     assert spark.is_stopped

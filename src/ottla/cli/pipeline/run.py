@@ -15,14 +15,14 @@ import click
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.interrupts import stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
-from ottla.cli.pipeline_options import (
+from ottla.cli.pipeline.options import (
     Given,
     checked_queries,
     job_argument,
     known_job,
     settings_options,
 )
-from ottla.cli.pipeline_view import (
+from ottla.cli.pipeline.view import (
     batch_json,
     batch_line,
     drawn,

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.errors import ExitCode, Failure
-from ottla.cli.pipeline_options import Given, need_extra, settings_options
+from ottla.cli.pipeline.options import Given, need_extra, settings_options
 from ottla.pipeline.jobs.job import Job, Settings
 
 JOB = Job(name="tiny", summary="", default_topics=("words",), queries=lambda settings: [])

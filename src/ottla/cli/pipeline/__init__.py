@@ -1,0 +1,1 @@
+"""`ottla pipeline`: a module a command, and what they share."""
