@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH_MAX = 120
-_SIDES = 6
-"""Columns of the frame, with its padding."""
+_NARROW = 70
 _NAME, _NUMBER, _GAP = 15, 10, 2
 _LINES = 8
 """Of the frame, and between the parts: all that is neither flow nor middle nor hints."""
 _PLACES_MAX = 10
 _LENGTHS = 12
 _HINT = 18
+_VERBS = {"page_view": "views", "search": "searches for", "click": "clicks on"}
 
 
 def plain_line(look: Look) -> str:
@@ -90,7 +90,8 @@ def board(look: Look, width: int, height: int) -> RenderableType:
     from rich.text import Text
 
     width = min(width, WIDTH_MAX)
-    room = width - _SIDES
+    padding = 1 if width < _NARROW else 2
+    room = width - 2 * (padding + 1)
     flow, hints = _flow(look, room), _hints(look)
     lines = height - flow.row_count - hints.row_count - _LINES
     return Panel(
@@ -99,7 +100,7 @@ def board(look: Look, width: int, height: int) -> RenderableType:
         subtitle=_dim(f"up {_up_text(look.elapsed_s)}, Ctrl-C ends"),
         title_align="left",
         subtitle_align="left",
-        padding=(0, 2),
+        padding=(0, padding),
         width=width,
     )
 
@@ -148,7 +149,7 @@ def _facts(room: int) -> Table:
 
 
 def _bars_width(room: int) -> int:
-    return max(8, room - _NAME - 2 * _NUMBER - 4 * _GAP)
+    return max(8, room - _NAME - 2 * _NUMBER - 3 * _GAP)
 
 
 def _bars(values: Sequence[float | None], room: int, style: str, open_count: int = 0) -> Text:
@@ -237,7 +238,7 @@ def _told(value: bytes) -> tuple[str, str]:
     try:
         action = json.loads(value)
         subject = action["query"] if action["type"] == "search" else action["page"]
-        return str(action["user"]), f"{action['type']} {subject}"
+        return str(action["user"]), f"{_VERBS[action['type']]} {subject}"
     except (ValueError, TypeError, KeyError):
         return "-", "broken, for the dead letters"
 
@@ -262,8 +263,10 @@ def _answers(spark: SparkLook, room: int) -> Table:
         grid.add_row("this day", f"{day.page_views:,}", _dim("views"), visitors)
     if results.sessions:
         lengths = [results.session_minutes[minute] for minute in range(_LENGTHS)]
-        mean = f"  mean {results.session_s / results.sessions / 60:.1f} min"
-        text = Text(sparkline(lengths), style="magenta").append(mean, style="dim")
+        text = Text(sparkline(lengths), style="magenta")
+        if _bars_width(room) > 2 * _LENGTHS:
+            mean = f"  mean {results.session_s / results.sessions / 60:.1f} min"
+            text.append(mean, style="dim")
         grid.add_row("sessions ended", f"{results.sessions:,}", _dim("by min"), text)
     else:
         grid.add_row("sessions ended", "0", "", _dim("30 min after the last action"))

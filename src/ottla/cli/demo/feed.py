@@ -19,6 +19,8 @@ SENT_NS = "sent-ns"
 _SEED = 1
 _EVENTS_A_POLL = 100
 _POLL_S_MAX = 0.05
+_TICK_S = 0.01
+"""To wait for each record would take most of a processor: librdkafka knows no part of a ms."""
 _FLUSH_S = 5.0
 
 
@@ -55,7 +57,7 @@ class Feed:
         for event in self._events:
             due_s = self._site.due_s(event.arrival_ms)
             while (left_s := due_s - elapsed_s()) > 0 and not self._is_stopping.is_set():
-                self._producer.poll(min(left_s, _POLL_S_MAX))
+                self._producer.poll(min(max(left_s, _TICK_S), _POLL_S_MAX))
             if self._is_stopping.is_set():
                 return
             self._produce(event)

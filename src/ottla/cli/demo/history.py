@@ -44,6 +44,8 @@ class History:
 
     def __init__(self) -> None:
         self._totals: deque[tuple[float, Totals]] = deque([(0.0, Totals(0, 0))])
+        self._last_batch = (0, 0.0, 0.0)
+        """Of Spark: its records, when the one before came, when it came."""
         self._kept: list[Sample] = []
         self._together: list[Sample] = []
         self._samples_each = 1
@@ -51,6 +53,9 @@ class History:
         """One a second."""
 
     def count(self, at_s: float, totals: Totals) -> None:
+        batch = totals.read - self._totals[-1][1].read
+        if batch:
+            self._last_batch = (batch, self._last_batch[2], at_s)
         self._totals.append((at_s, totals))
         while len(self._totals) > 2 and at_s - self._totals[0][0] > _RATE_WINDOW_S:
             self._totals.popleft()
@@ -81,12 +86,12 @@ class History:
             self._samples_each *= 2
 
     def rates(self) -> tuple[float, float]:
-        """Written and read a second, over the last seconds: a batch of Spark comes as a whole."""
+        """Written and read a second. Spark reads in batches, which come as a whole: what it reads
+        is spread over the time since the batch before."""
         (then_s, before), (at_s, now) = self._totals[0], self._totals[-1]
-        elapsed_s = at_s - then_s
-        if elapsed_s <= 0:
-            return 0.0, 0.0
-        return (now.written - before.written) / elapsed_s, (now.read - before.read) / elapsed_s
+        batch, began_s, ended_s = self._last_batch
+        batch_s = max(ended_s - began_s, at_s - ended_s)
+        return _rate(now.written - before.written, at_s - then_s), _rate(batch, batch_s)
 
     def samples(self) -> list[Sample]:
         """From the start; the last one may be of less time than the others."""
@@ -110,6 +115,10 @@ def merged(samples: Sequence[Sample]) -> Sample:
         of(max, [one.p99_ms for one in samples]),
         None if memory is None else int(memory),
     )
+
+
+def _rate(count: int, seconds: float) -> float:
+    return count / seconds if seconds > 0 else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

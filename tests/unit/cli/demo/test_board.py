@@ -42,7 +42,12 @@ def test_it_shows_the_broker_and_what_to_try_from_the_first_second() -> None:
         assert part in text
     for part in ("p50 1.2 ms", "p99 6.0 ms", "41.0 MB", "ready in 0.12 s", "2 @ 1,009", "user-9"):
         assert part in text
-    for part in ("http://127.0.0.1:8123/", "ottla consume activity", "ottla topics list"):
+    for part in (
+        "views /page/7",
+        "http://127.0.0.1:8123/",
+        "ottla consume activity",
+        "ottla topics list",
+    ):
         assert part in text
 
 

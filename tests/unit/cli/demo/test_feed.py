@@ -26,6 +26,7 @@ class FakeProducer:
         self._error = None if error is None else KafkaError(error)
         self.full_times = 0
         self.elapsed_s = 0.0
+        self.poll_count = 0
         self.is_flushed = False
         self.sent: list[tuple[float, dict[str, Any]]] = []
         self.on_sent: Callable[[], None] = lambda: None
@@ -39,6 +40,7 @@ class FakeProducer:
         self.on_sent()
 
     def poll(self, timeout: float) -> None:
+        self.poll_count += 1
         self.elapsed_s += timeout
 
     def flush(self, _timeout: float) -> None:
@@ -83,6 +85,8 @@ def test_a_minute_of_the_site_passes_in_a_second() -> None:
         assert timedelta(0) <= first + timedelta(minutes=elapsed_s + 0.1) - time_
         assert first + timedelta(minutes=elapsed_s) - time_ < timedelta(minutes=3)
     assert feed.sent == feed.delivered == 5000
+    # It sleeps between records: to poll for each took half a processor.
+    assert producer.poll_count < 150 * producer.elapsed_s
     assert {record["topic"] for _, record in producer.sent} == {"activity"}
     assert all(record["headers"][0][0] == SENT_NS for _, record in producer.sent)
 

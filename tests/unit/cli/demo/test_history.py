@@ -10,16 +10,29 @@ from ottla.cli.latency import Summary
 WEEK_S = 7 * 86_400
 
 
-def test_a_rate_is_over_the_last_seconds() -> None:
+def test_what_is_written_a_second_is_over_the_last_seconds() -> None:
     history = History()
     assert history.rates() == (0.0, 0.0)
     history.count(2.0, Totals(200, 0))
     assert history.rates() == (100.0, 0.0)
-    history.count(6.0, Totals(600, 300))
-    history.count(8.0, Totals(600, 900))
+    history.count(6.0, Totals(600, 0))
+    history.count(8.0, Totals(600, 0))
 
     # The beginning is too long ago.
-    assert history.rates() == (0.0, 300.0)
+    assert history.rates() == (0.0, 0.0)
+
+
+def test_a_batch_of_spark_counts_for_the_time_since_the_one_before() -> None:
+    history = History()
+    history.count(20.0, Totals(20_000, 20_000))
+    assert history.rates()[1] == 1000.0
+    history.count(24.0, Totals(24_000, 24_800))
+    assert history.rates()[1] == 1200.0
+    history.count(27.0, Totals(27_000, 24_800))
+    assert history.rates()[1] == 1200.0
+    # When none comes for longer, it becomes less.
+    history.count(32.0, Totals(32_000, 24_800))
+    assert history.rates()[1] == 600.0
 
 
 def test_a_sample_has_all_that_is_plotted() -> None:
