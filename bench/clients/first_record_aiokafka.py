@@ -1,5 +1,6 @@
 """aiokafka's producer and consumer with their own defaults: a line with an address and a group
-comes in, one record is sent to a new topic and read by the group, and a line goes out."""
+comes in, one record is sent to a new topic and read by the group, and a line goes out; another one
+when both are closed."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ async def first_record(address: str, group: str) -> None:
     print(json.dumps({"group": group}), flush=True)
     await consumer.stop()
     await producer.stop()
+    print(json.dumps({"closed": group}), flush=True)
 
 
 def main() -> None:

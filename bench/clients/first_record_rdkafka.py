@@ -1,5 +1,6 @@
 """librdkafka's producer and consumer with their own defaults: a line with an address and a group
-comes in, one record is sent to a new topic and read by the group, and a line goes out."""
+comes in, one record is sent to a new topic and read by the group, and a line goes out; another one
+when both are closed."""
 
 from __future__ import annotations
 
@@ -33,6 +34,7 @@ def main() -> None:
             raise SystemExit(f"no record came within {_PATIENCE_S} s")
         print(json.dumps({"group": group}), flush=True)
         consumer.close()
+        print(json.dumps({"closed": group}), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Apache Kafka's producer and consumer with their own defaults: a line with an address and a group
- * comes in, one record is sent to a new topic and read by the group, and a line goes out.
+ * comes in, one record is sent to a new topic and read by the group, and a line goes out; another
+ * one when both are closed.
  */
 public class FirstRecord {
     private static final long PATIENCE_MS = 60_000;
@@ -46,5 +47,7 @@ public class FirstRecord {
             System.out.printf("{\"group\": \"%s\"}%n", group);
             System.out.flush();
         }
+        System.out.printf("{\"closed\": \"%s\"}%n", group);
+        System.out.flush();
     }
 }
