@@ -328,6 +328,20 @@ def test_unknown_topics_are_said_at_once(cli: Cli, topic: str) -> None:
     assert f"no topic '{topic}'" in cli.fails("configs", "describe", "topic", topic)
 
 
+def test_a_topic_that_produce_creates_is_said(cli: Cli, topic: str) -> None:
+    err = cli.fails("produce", topic, "--no-create", stdin=b"a\n")
+    assert f"no topic '{topic}'" in err
+
+    created = cli("produce", topic, stdin=b"a\n").stderr.decode().splitlines()
+    assert created == [
+        f"ottla: created topic {topic} with 1 partition",
+        f"ottla: 1 record written to {topic}",
+    ]
+    again = cli("produce", topic, "--no-create", stdin=b"a\n").stderr.decode()
+    assert again == f"ottla: 1 record written to {topic}\n"
+    assert f"did you mean '{topic}'?" in cli.fails("produce", f"{topic}x", "--no-create")
+
+
 def test_new_records_are_shown_as_they_come(cli: Cli, topic: str) -> None:
     cli("topics", "create", topic)
     with cli.start("consume", topic) as consumer:

@@ -164,13 +164,19 @@ def all_must_succeed(futures: Mapping[Any, Future[Any]], what: str) -> None:
 def find_topic(
     client: AdminClient | Producer | Consumer, topic: str, *, may_appear: bool = False
 ) -> TopicMetadata:
-    """The topic's metadata. With `may_appear`, a broker gets time to create it by itself."""
+    """The topic's metadata. With `may_appear`, a broker gets time to create it by itself, and that
+    it did is said."""
+    # To ask for one topic is what creates it, and to ask for all of them is not.
+    is_new = may_appear and topic not in client.list_topics(timeout=METADATA_TIMEOUT_S).topics
     deadline_s = time.monotonic() + (_AUTO_CREATE_WAIT_S if may_appear else 0)
     while True:
         metadata: TopicMetadata = client.list_topics(topic, timeout=METADATA_TIMEOUT_S).topics[
             topic
         ]
         if metadata.error is None:
+            if is_new:
+                count = len(metadata.partitions)
+                warn(f"created topic {topic} with {count} partition{'' if count == 1 else 's'}")
             return metadata
         is_unknown = metadata.error.code() in (
             KafkaError.UNKNOWN_TOPIC_OR_PART,

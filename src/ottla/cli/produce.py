@@ -55,7 +55,7 @@ class LineFormat(NamedTuple):
             return None, line
         key, separator, value = line.partition(self.key_separator)
         if not separator:
-            raise BadRecord(f"no key separator {self.key_separator.decode()!r} in it")
+            raise BadRecord(f"there is no key separator {self.key_separator.decode()!r}")
         return self._null_or(key), value
 
     def _null_or(self, value: bytes) -> bytes | None:
@@ -99,6 +99,7 @@ class Tally:
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object; see above.")
+@click.option("--no-create", is_flag=True, help="Fail when there is no such topic.")
 @client_options
 def command(
     cluster: Cluster,
@@ -111,6 +112,7 @@ def command(
     compression: str | None,
     acks: str,
     as_json: bool,
+    no_create: bool,
 ) -> int:
     """Write each line of standard input to TOPIC.
 
@@ -122,6 +124,10 @@ def command(
     With --json a line is {"key", "value", "headers", "partition", "timestamp"}, as `consume
     --json` writes it. All fields may be left out; key_base64 and value_base64 hold bytes;
     headers is [{"key", "value"}, ...] or {NAME: VALUE, ...}.
+
+    A TOPIC that does not exist is created by the broker, unless its auto.create.topics.enable
+    is false. A line that is no record ends it with the line's number; on a terminal it is told
+    of and left out.
     """
     if as_json and (key_separator is not None or null_marker is not None):
         raise click.UsageError("--json lines name their key and null themselves")
@@ -134,8 +140,8 @@ def command(
         headers=tuple((k, v.encode()) for k, v in pairs(headers, "--header").items()),
         partition=partition,
     )
-    producer = cluster.producer(_settings(compression, acks))
-    metadata = find_topic(producer, topic, may_appear=True)
+    producer = cluster.producer(_settings(compression, acks, may_create=not no_create))
+    metadata = find_topic(producer, topic, may_appear=not no_create)
     if partition is not None and partition not in metadata.partitions:
         raise Failure(f"{topic} has partitions 0 to {len(metadata.partitions) - 1} only")
     source = sys.stdin.buffer if file is None else file
@@ -144,7 +150,7 @@ def command(
     return _produce_all(producer, topic, source, line_format)
 
 
-def _settings(compression: str | None, acks: str) -> dict[str, object]:
+def _settings(compression: str | None, acks: str, *, may_create: bool) -> dict[str, object]:
     return {
         "acks": acks,
         # A retry must not write twice, which only acks=all can promise.
@@ -152,7 +158,7 @@ def _settings(compression: str | None, acks: str) -> dict[str, object]:
         "compression.type": compression or "none",
         "linger.ms": 5,
         # The broker may create the topic, as it may for Kafka's console producer.
-        "allow.auto.create.topics": True,
+        "allow.auto.create.topics": may_create,
     }
 
 
@@ -210,6 +216,9 @@ def _send_lines(
         try:
             record = line_format.parse(text)
         except BadRecord as error:
+            if is_interactive:
+                warn(f"not sent: {error}")
+                continue
             raise BadRecord(f"line {number}: {error}") from error
         _send(producer, topic, record, tally, stop)
         if is_interactive:

@@ -165,10 +165,22 @@ def test_a_topic_that_is_not_there_says_what_may_have_been_meant() -> None:
         find_topic(client, "clik")
 
 
-def test_a_topic_that_the_broker_is_just_creating_is_waited_for() -> None:
+def test_a_topic_that_the_broker_is_just_creating_is_waited_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     client: Any = FakeClient(KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
     assert list(find_topic(client, "t", may_appear=True).partitions) == [0]
+    assert capsys.readouterr().err == "ottla: created topic t with 1 partition\n"
+
+
+def test_a_topic_that_may_appear_and_is_there_is_nothing_new(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client: Any = FakeClient()
+
+    find_topic(client, "clicks", may_appear=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_another_error_of_a_topic_is_that_error() -> None:

@@ -121,6 +121,25 @@ def test_a_bad_line_stops_it_and_is_named(capsys: pytest.CaptureFixture[str]) ->
     assert lines[1] == "ottla: 1 record written to t"
 
 
+def test_on_a_terminal_a_bad_line_is_told_of_and_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    producer: Any = FakeProducer()
+    terminal = Terminal(b"a:1\noops\nb:2\n")
+    exit_code = _produce_all(producer, "t", terminal, PLAIN._replace(key_separator=b":"))
+
+    assert exit_code == 0
+    assert [(key, value) for key, value, _, _ in producer.sent] == [(b"a", b"1"), (b"b", b"2")]
+    assert capsys.readouterr().err.splitlines() == [
+        "ottla: not sent: there is no key separator ':'",
+        "ottla: 2 records written to t",
+    ]
+
+
 @pytest.mark.parametrize("args", [["--json", "-k", ":"], ["-k", ""], ["--header", "x"]])
 def test_contradictions_are_usage_errors(args: list[str]) -> None:
     assert main(["produce", "t", *args]) == 2
