@@ -12,8 +12,8 @@ import pytest
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import CRC_AT, HEADER_BYTES, LENGTH_AT, compute_crc
-from ottla.records.builder import build_batch
-from ottla.records.compression import Compression
+from ottla.records.builder import build_batch, varint
+from ottla.records.compression import Compression, compress
 from ottla.records.record import Record
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.wire.messages.produce import (
@@ -52,6 +52,33 @@ def old_message(magic: int) -> bytes:
     return struct.pack(">qiI", 0, len(body) + 4, 0) + body
 
 
+def records_of(batch: bytearray) -> bytes:
+    return bytes(batch[HEADER_BYTES:])
+
+
+def with_records(
+    records: bytes, record_count: int, compression: Compression = Compression.NONE
+) -> bytearray:
+    """A batch with a sound header and CRC around these bytes."""
+    batch = a_batch(b"v")[:HEADER_BYTES] + records
+    struct.pack_into(">i", batch, LENGTH_AT, len(batch) - 12)
+    struct.pack_into(">h", batch, 21, compression)
+    struct.pack_into(">i", batch, 23, record_count - 1)
+    struct.pack_into(">i", batch, 57, record_count)
+    return with_crc(batch)
+
+
+# The bytes of a compressed batch, and how many records it claims.
+COMPRESSED: dict[str, Callable[[Compression], tuple[bytes, int]]] = {
+    "does not decompress": lambda kind: (bytes(range(60)), 1),
+    "is cut off": lambda kind: (compress(kind, records_of(a_batch(b"v" * 200)))[:-9], 1),
+    "garbage inside": lambda kind: (compress(kind, bytes(range(200, 250))), 1),
+    "more records": lambda kind: (compress(kind, records_of(a_batch(b"a", b"b", b"c"))), 2),
+    "fewer records": lambda kind: (compress(kind, records_of(a_batch(b"a", b"b", b"c"))), 4),
+    "bytes behind": lambda kind: (compress(kind, records_of(a_batch(b"a")) + b"\0"), 1),
+}
+
+
 SENT: dict[str, Callable[[], bytes | bytearray | None]] = {
     "sound": lambda: a_batch(b"v"),
     "three records": lambda: a_batch(b"a", b"b", b"c"),
@@ -87,6 +114,23 @@ SENT: dict[str, Callable[[], bytes | bytearray | None]] = {
     "sequence begins anywhere": lambda: a_batch(
         b"v", producer_id=5, producer_epoch=0, base_sequence=7
     ),
+    "garbage": lambda: with_records(bytes(range(200, 250)), 1),
+    "nothing but zeros": lambda: with_records(bytes(50), 3),
+    "a record of negative length": lambda: with_records(varint(-20) + bytes(30), 1),
+    "a record of no length": lambda: with_records(varint(0) + bytes(30), 1),
+    "a record longer than the batch": lambda: with_records(varint(500) + bytes(30), 1),
+    "a record of a short length": lambda: with_records(varint(3) + bytes(3), 1),
+    "more records than counted": lambda: with_records(records_of(a_batch(b"a", b"b", b"c")), 2),
+    "fewer records than counted": lambda: with_records(records_of(a_batch(b"a", b"b", b"c")), 4),
+    "bytes behind the last record": lambda: with_records(records_of(a_batch(b"a")) + b"\0", 1),
+    **{
+        f"{what}, {kind.name.lower()}": lambda kind=kind, what=what: with_records(  # type: ignore[misc]
+            *COMPRESSED[what](kind), kind
+        )
+        for kind in Compression
+        if kind is not Compression.NONE
+        for what in COMPRESSED
+    },
     **{
         compression.name.lower(): lambda c=compression: a_batch(b"v" * 1000, compression=c)  # type: ignore[misc]
         for compression in Compression
@@ -101,6 +145,14 @@ DIFFERS = {
     "unknown compression": ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     # Kafka takes it, and from then on knows the producer with an epoch that no producer has.
     "producer id without epoch": ErrorCode.INVALID_RECORD,
+    # Kafka: UNKNOWN_SERVER_ERROR, where an exception comes out of a codec or of its varints.
+    "garbage": ErrorCode.INVALID_RECORD,
+    **{
+        f"{what}, {kind.name.lower()}": ErrorCode.INVALID_RECORD
+        for kind in Compression
+        if kind is not Compression.NONE
+        for what in ("does not decompress", "is cut off")
+    },
 }
 
 

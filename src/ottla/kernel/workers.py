@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
@@ -26,6 +27,12 @@ class Workers(Protocol):
     def close(self) -> None:
         """Waits for what runs, drops what has not started."""
         ...
+
+
+def give_way() -> None:
+    """In a thread that computes in Python: whoever waits for the GIL, as the loop may, has it now,
+    and not only after the five milliseconds that Python lets a thread have it."""
+    time.sleep(0)
 
 
 class ThreadWorkers:

@@ -1,13 +1,15 @@
 """What a broker checks before it appends what a client has produced.
 
-The common case costs one unpack, some comparisons and the CRC; the records stay closed. They are
-looked into only where the topic's configuration cannot be kept otherwise: a compacted topic (every
-record has a key), `message.timestamp.before.max.ms`, or a batch whose newest timestamp is too far
-in the future, of which the client wants to know which records.
+The common case costs one unpack, some comparisons, the CRC, and a walk over the lengths of the
+records (`lengths.py`), for which a compressed batch is opened. Records are read whole only where
+the topic's configuration cannot be kept otherwise: a compacted topic (every record has a key),
+`message.timestamp.before.max.ms`, or a batch whose newest timestamp is too far in the future, of
+which the client wants to know which records.
 
-Apache Kafka opens every batch. So it also rewrites a batch whose header states another maximal
-timestamp than its records have, and refuses one whose records are not what the header counts;
-here such a batch is stored as it came, and its readers find it as its producer made it.
+Apache Kafka reads every record. So it also rewrites a batch whose header states another maximal
+timestamp than its records have; here such a batch is stored as it came. To read the timestamps
+takes twice as long as the lengths alone, and would bring a million records of 100 bytes to 0.65 s
+of processor time, where Kafka takes about 1 s and the aim is 0.6 of that.
 """
 
 from __future__ import annotations
@@ -40,7 +42,13 @@ from ottla.records.builder import recompress
 from ottla.records.compression import Compression
 from ottla.records.crc import crc32c
 from ottla.records.errors import CorruptRecord, RecordError, RecordsRejected
-from ottla.records.record import DECOMPRESSED_BYTES_MAX, RECORD_BYTES_MIN, iter_records
+from ottla.records.lengths import check_lengths
+from ottla.records.record import (
+    DECOMPRESSED_BYTES_MAX,
+    RECORD_BYTES_MIN,
+    iter_records,
+    records_data,
+)
 
 if TYPE_CHECKING:
     from ottla.kernel.config.topic import TopicConfig
@@ -57,6 +65,19 @@ it by default (librdkafka puts 10,000 into a batch). MESSAGE_TOO_LARGE makes Jav
 INFLATION_MAX = 16
 """How many times `max.message.bytes` a batch that must be opened may decompress to. Without it a
 few kilobytes could stop the broker for as long as it takes to decompress gigabytes."""
+WALKED_BYTES_MIN = 32 * 1024 * 1024
+"""What a batch may decompress to, at least, where only the lengths of its records are looked at.
+Kafka has no limit. MESSAGE_TOO_LARGE makes Java split the batch."""
+
+AT_ONCE_RECORDS_MAX = 8192
+AT_ONCE_COMPRESSED_BYTES_MAX = 16 * 1024
+AT_ONCE_OPENED_BYTES_MAX = 512 * 1024
+"""What is checked where it arrived, in about a millisecond: more than that is for a thread."""
+
+
+class TakesLong(Exception):
+    """To check this batch would hold up the loop."""
+
 
 _unpack_header = HEADER_STRUCT.unpack_from
 _crc = crc32c
@@ -78,7 +99,10 @@ class ProducePolicy:
     target_compression: Compression | None = None
     """None: as the producer sent it."""
     compression_level: int | None = None
+    checks_lengths: bool = True
+    """Of the records; the broker's `ottla.produce.check.records`."""
     opened_bytes_max: int = field(init=False)
+    walked_bytes_max: int = field(init=False)
     is_plain: bool = field(init=False)
     """Whether a sound batch with good timestamps is stored as it came, without a look inside."""
 
@@ -92,9 +116,10 @@ class ProducePolicy:
         object.__setattr__(self, "is_plain", is_plain)
         opened_bytes_max = min(DECOMPRESSED_BYTES_MAX, INFLATION_MAX * self.max_message_bytes)
         object.__setattr__(self, "opened_bytes_max", opened_bytes_max)
+        object.__setattr__(self, "walked_bytes_max", max(WALKED_BYTES_MIN, opened_bytes_max))
 
     @classmethod
-    def of(cls, config: TopicConfig) -> ProducePolicy:
+    def of(cls, config: TopicConfig, *, checks_lengths: bool = True) -> ProducePolicy:
         target: Compression | None = None
         level: int | None = None
         match config.compression_type:
@@ -120,15 +145,22 @@ class ProducePolicy:
             is_compacted="compact" in config.cleanup_policy,
             target_compression=target,
             compression_level=level,
+            checks_lengths=checks_lengths,
         )
 
 
 def validate_produced(
-    batch: memoryview, policy: ProducePolicy, *, now_ms: int, produce_version: int
+    batch: memoryview,
+    policy: ProducePolicy,
+    *,
+    now_ms: int,
+    produce_version: int,
+    is_at_once: bool = False,
 ) -> tuple[memoryview, BatchHeader]:
     """Checks what a client sent for one partition (writable bytes), and returns the batch to append
     with its header: the same memory, maybe patched (log-append time), or other memory when the
-    topic asks for another compression. Raises KafkaError with the code for the client."""
+    topic asks for another compression. Raises KafkaError with the code for the client; `TakesLong`
+    if it is to be done at once and cannot be, and has then changed nothing."""
     size = len(batch)
     try:
         fields = _unpack_header(batch)
@@ -172,6 +204,8 @@ def validate_produced(
             f"producer {producer_id} sent epoch {producer_epoch} and sequence {base_sequence}"
         )
     header = _new_tuple(BatchHeader, fields)
+    if policy.checks_lengths:
+        _check_lengths(batch, header, policy, is_at_once)
     if (
         policy.is_plain
         and max_timestamp - now_ms <= policy.timestamp_after_max_ms
@@ -183,6 +217,31 @@ def validate_produced(
     except CorruptRecord as error:
         # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
         raise _invalid(str(error)) from None
+
+
+def _check_lengths(
+    batch: memoryview, header: BatchHeader, policy: ProducePolicy, is_at_once: bool
+) -> None:
+    is_compressed = header.attributes & COMPRESSION_MASK
+    limit_bytes = policy.walked_bytes_max
+    if is_at_once:
+        if header.record_count > AT_ONCE_RECORDS_MAX or (
+            is_compressed and len(batch) > AT_ONCE_COMPRESSED_BYTES_MAX
+        ):
+            raise TakesLong
+        limit_bytes = min(limit_bytes, AT_ONCE_OPENED_BYTES_MAX)
+    try:
+        if is_compressed:
+            check_lengths(records_data(batch, header, limit_bytes=limit_bytes), header.record_count)
+        else:
+            check_lengths(bytes(batch[HEADER_BYTES:]), header.record_count)
+    except CorruptRecord as error:
+        # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
+        raise _invalid(str(error)) from None
+    except KafkaError:
+        if limit_bytes < policy.walked_bytes_max:
+            raise TakesLong from None
+        raise
 
 
 def _check_attributes(attributes: int, producer_id: int, produce_version: int) -> None:

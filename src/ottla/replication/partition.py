@@ -20,7 +20,13 @@ from ottla.records.batch import (
     patch_max_timestamp,
 )
 from ottla.records.builder import ControlType, build_end_txn_marker
-from ottla.records.validation import INT64_MAX, ProducePolicy, too_large, validate_produced
+from ottla.records.validation import (
+    INT64_MAX,
+    ProducePolicy,
+    TakesLong,
+    too_large,
+    validate_produced,
+)
 from ottla.replication.append_memory import AppendMemory
 from ottla.replication.uncommitted import Step, Uncommitted
 from ottla.storage.batch_scan import Cold
@@ -96,6 +102,7 @@ class Partition:
         clock: Clock,
         workers: Workers,
         memory: AppendMemory,
+        checks_records: bool,
     ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
@@ -111,6 +118,7 @@ class Partition:
         self._clock = clock
         self._workers = workers
         self._memory = memory
+        self.checks_records = checks_records
         self.config_changed()
         # Both are empty in the common case: clients' appends that have no place yet, in their
         # order; and what has a place, and is being written or synced.
@@ -129,7 +137,9 @@ class Partition:
         return first_unstable_offset
 
     def config_changed(self) -> None:
-        self._policy = policy = ProducePolicy.of(self.log.config)
+        self._policy = policy = ProducePolicy.of(
+            self.log.config, checks_lengths=self.checks_records
+        )
         # A topic with fewer replicas than that is never more in sync than with all of them.
         self.min_insync_replicas = min(self.log.config.min_insync_replicas, len(self.replicas))
         # Work of milliseconds for a large batch, where records are looked into or compressed.
@@ -171,9 +181,16 @@ class Partition:
         if self._queue or self._steps or self._appends_in_turn or self.log.folder.is_slow:
             return None
         now_ms = self._clock.now_ms()
-        batch, header = validate_produced(
-            records, self._policy, now_ms=now_ms, produce_version=produce_version
-        )
+        try:
+            batch, header = validate_produced(
+                records,
+                self._policy,
+                now_ms=now_ms,
+                produce_version=produce_version,
+                is_at_once=True,
+            )
+        except TakesLong:
+            return None
         appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
         if not appended.is_duplicate:
             self._records_added(self.log.log_end_offset, len(batch))
@@ -416,6 +433,16 @@ class Partition:
             self._memory.give_back(len(queued.records))
         self._drain = None
 
+    async def _validated(
+        self, validate: Callable[..., tuple[memoryview, BatchHeader]]
+    ) -> tuple[memoryview, BatchHeader]:
+        if not self._validates_off_loop:
+            try:
+                return validate(is_at_once=True)
+            except TakesLong:
+                pass
+        return await self._workers.submit(validate)
+
     async def _append_off_loop(self, queued: _QueuedAppend) -> Appended:
         now_ms = self._clock.now_ms()
         batch = queued.records
@@ -429,9 +456,7 @@ class Partition:
                 now_ms=now_ms,
                 produce_version=queued.produce_version,
             )
-            batch, header = (
-                await self._workers.submit(validate) if self._validates_off_loop else validate()
-            )
+            batch, header = await self._validated(validate)
         if queued.marker is not None:
             self._check_marker(queued.marker)
         appended = self._place(header, batch, now_ms, queued.guard)

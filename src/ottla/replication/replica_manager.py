@@ -33,6 +33,7 @@ class ReplicaManager:
         self._topic_names: dict[TopicId, str] = {}
         self._offline: set[TopicPartition] = set()
         """Whose logs could not be opened."""
+        self._checks_records = True
 
     def partition(self, topic: str, index: int) -> Partition:
         """Raises KafkaError where there is nothing to write to or read from."""
@@ -96,6 +97,7 @@ class ReplicaManager:
             clock=self._clock,
             workers=self._workers,
             memory=self._memory,
+            checks_records=self._checks_records,
         )
         self._partitions[topic_partition] = partition
         self._offline.discard(topic_partition)
@@ -112,6 +114,10 @@ class ReplicaManager:
     def set_broker_config(self, config: BrokerConfig) -> None:
         """What holds for the producers of all logs."""
         self._logs.producer_config.set(config)
+        self._checks_records = config.ottla_produce_check_records
+        for partition in self._partitions.values():
+            partition.checks_records = self._checks_records
+            partition.config_changed()
 
     def set_configs(self, configs: Mapping[str, TopicConfig]) -> None:
         """Of topics, by their names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import replace
 
@@ -21,9 +22,14 @@ from ottla.records.compression import Compression
 from ottla.records.errors import RecordsRejected
 from ottla.records.record import Record, iter_records
 from ottla.records.validation import (
+    AT_ONCE_COMPRESSED_BYTES_MAX,
+    AT_ONCE_OPENED_BYTES_MAX,
+    AT_ONCE_RECORDS_MAX,
     RECORD_ERRORS_MAX,
     RECORDS_INSPECTED_MAX,
+    WALKED_BYTES_MIN,
     ProducePolicy,
+    TakesLong,
     validate_produced,
 )
 
@@ -79,11 +85,63 @@ def test_a_good_batch_is_returned_as_it_is_in_the_same_memory(compression: Compr
     assert header == parse_header(sent)
 
 
-def test_records_stay_closed_unless_the_topic_demands_it() -> None:
+def test_what_cannot_be_decompressed_is_refused() -> None:
     garbage = patched(GOOD, 21, ">h", Compression.ZSTD)
-    validate(garbage)
-    # Kafka opens it in any case, and says UNKNOWN_SERVER_ERROR.
+    # Kafka says UNKNOWN_SERVER_ERROR.
+    assert code_of(garbage) is ErrorCode.INVALID_RECORD
     assert code_of(garbage, ProducePolicy(is_compacted=True)) is ErrorCode.INVALID_RECORD
+    validate(garbage, ProducePolicy(checks_lengths=False))
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize("claimed", [1, 3])
+def test_records_are_as_many_as_the_header_says(compression: Compression, claimed: int) -> None:
+    batch = build_batch(
+        [Record(number, NOW, b"k", b"value") for number in range(2)], compression=compression
+    )
+    batch = patched(patched(batch, 57, ">i", claimed), 23, ">i", claimed - 1)
+    assert code_of(batch) is ErrorCode.INVALID_RECORD
+    validate(batch, ProducePolicy(checks_lengths=False))
+
+
+@pytest.mark.parametrize(
+    ("record_count", "size", "compression", "takes_long"),
+    [
+        (AT_ONCE_RECORDS_MAX, 0, Compression.NONE, False),
+        (AT_ONCE_RECORDS_MAX + 1, 0, Compression.NONE, True),
+        (1, 900_000, Compression.NONE, False),
+        (1, AT_ONCE_OPENED_BYTES_MAX - 100, Compression.ZSTD, False),
+        (1, AT_ONCE_OPENED_BYTES_MAX, Compression.ZSTD, True),
+    ],
+)
+def test_what_takes_long_is_not_done_at_once(
+    record_count: int, size: int, compression: Compression, takes_long: bool
+) -> None:
+    batch = build_batch(
+        [Record(number, NOW, b"", bytes(size)) for number in range(record_count)],
+        compression=compression,
+    )
+
+    def at_once() -> None:
+        validate_produced(
+            memoryview(batch), ProducePolicy(), now_ms=NOW, produce_version=12, is_at_once=True
+        )
+
+    if takes_long:
+        with pytest.raises(TakesLong):
+            at_once()
+    else:
+        at_once()
+    validate(batch)
+
+
+def test_a_large_compressed_batch_is_not_opened_at_once() -> None:
+    noise = random.Random(1).randbytes(AT_ONCE_COMPRESSED_BYTES_MAX)
+    batch = build_batch([Record(0, NOW, None, noise)], compression=Compression.GZIP)
+    with pytest.raises(TakesLong):
+        validate_produced(
+            memoryview(batch), ProducePolicy(), now_ms=NOW, produce_version=12, is_at_once=True
+        )
 
 
 @pytest.mark.parametrize("size", [0, 1, 11, 12, 16, 17, 30, 60, 61, 90])
@@ -314,6 +372,10 @@ def test_batches_that_are_opened_have_a_limit() -> None:
     ):
         assert code_of(bomb, policy) is ErrorCode.MESSAGE_TOO_LARGE
     validate(bomb, ProducePolicy(max_message_bytes=20_000))
+    large = build_batch(
+        [Record(0, NOW, b"k", bytes(WALKED_BYTES_MIN))], compression=Compression.ZSTD
+    )
+    assert code_of(large) is ErrorCode.MESSAGE_TOO_LARGE
     validate(bomb, ProducePolicy(max_message_bytes=40_000, is_compacted=True))
 
 

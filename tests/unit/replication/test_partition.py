@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -9,9 +10,10 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
-from ottla.records.batch import is_crc_valid, parse_header
-from ottla.records.builder import ControlType
+from ottla.records.batch import CRC_AT, HEADER_BYTES, compute_crc, is_crc_valid, parse_header
+from ottla.records.builder import ControlType, build_batch
 from ottla.records.control import parse_end_txn_marker
+from ottla.records.record import Record
 from ottla.replication.append_memory import AppendMemory
 from ottla.replication.partition import Partition
 from ottla.storage.pending_write import Appended
@@ -215,6 +217,43 @@ def test_nothing_overtakes_what_waits() -> None:
         assert isinstance(append(partition, b"c"), Appended)
 
     with_broker(test)
+
+
+def test_a_batch_that_takes_long_to_check_is_checked_off_the_loop_and_keeps_its_place() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        records = [Record(number, 1_700_000_000_000, None, b"") for number in range(20_000)]
+        sound, bad = build_batch(records), build_batch(records)
+        bad[HEADER_BYTES] = 1  # The first record claims -1 bytes.
+        struct.pack_into(">I", bad, CRC_AT, compute_crc(bad))
+        appended = [
+            partition.append(memoryview(batch), acks=-1, produce_version=12)
+            for batch in (sound, bad, make_batch(b"v"))
+        ]
+        futures = [each for each in appended if isinstance(each, asyncio.Future)]
+        assert len(futures) == 3
+        first, refused, last = await asyncio.gather(*futures, return_exceptions=True)
+        assert isinstance(refused, KafkaError)
+        assert refused.code is ErrorCode.INVALID_RECORD
+        assert isinstance(first, Appended)
+        assert isinstance(last, Appended)
+        assert (first.first_offset, last.first_offset) == (0, 20_000)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("is_checked", "code"), [("true", ErrorCode.INVALID_RECORD), ("false", ErrorCode.NONE)]
+)
+def test_whether_records_are_looked_at_is_a_setting(is_checked: str, code: ErrorCode) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await new_partition(broker)
+        bad = make_batch(b"value")
+        bad[HEADER_BYTES] = 1
+        struct.pack_into(">I", bad, CRC_AT, compute_crc(bad))
+        assert (await broker.produce_batch("t", bad)).error_code == code
+
+    with_broker(test, ottla_produce_check_records=is_checked)
 
 
 def test_a_bad_batch_in_the_queue_fails_alone() -> None:

@@ -347,6 +347,14 @@ class LogSettings:
         importance="high",
         change=CLUSTER_WIDE,
     )
+    ottla_produce_check_records: bool = setting(
+        BOOLEAN,
+        True,
+        doc="Whether produced batches are refused whose records cannot be read: that they "
+        "decompress, and that their lengths and their count are right. Apache Kafka has no such "
+        "setting and always looks.",
+        change=CLUSTER_WIDE,
+    )
     producer_id_expiration_check_interval_ms: int = setting(
         INT,
         600_000,
