@@ -45,6 +45,7 @@ class Watcher:
         self._is_stoppable = False
         self._grace_s: float | None = None
         self._is_reading = False
+        self._is_told = False
         self._at_end: list[Callable[[], object]] = []
         self._signals, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -52,8 +53,8 @@ class Watcher:
 
     def start(self) -> None:
         signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
-        self.take_over()
         self._thread.start()
+        self.take_over()
 
     def take_over(self) -> None:
         handle_signals(self._on_signal)
@@ -89,10 +90,13 @@ class Watcher:
             self.stop.wait()  # the thread is about to set it
 
     def _on_signal(self, *_: object) -> None:
-        """In the main thread, when it runs Python again. `_watch` hears of it by itself."""
-        if self._is_reading:
-            self._is_reading = False
+        """In the main thread, when it runs Python again. It goes no further before `_watch`, which
+        hears of the signal by itself, has told it to stop; or has ended the process. Otherwise it
+        would complain meanwhile of a child that was killed."""
+        is_first, self._is_told = not self._is_told, True
+        if is_first and self._is_reading:
             raise KeyboardInterrupt
+        (self.stop if is_first else Event()).wait()
 
     def _watch(self) -> None:
         number = self._next_signal(None)
@@ -104,7 +108,7 @@ class Watcher:
             if number == signal.SIGINT and os.isatty(_STDERR):
                 os.write(_STDERR, _CLEAR_LINE)  # of the ^C that the terminal shows
             number = self._next_signal(self._grace_s)
-        self._end(is_terminal_busy=is_stoppable, number=number)
+        self._end(number)
 
     def _next_signal(self, timeout_s: float | None) -> int | None:
         """None when the time is over."""
@@ -114,14 +118,15 @@ class Watcher:
                 return number
         return None
 
-    def _end(self, *, is_terminal_busy: bool, number: int | None) -> None:
-        for action in reversed(self._at_end):
-            action()
-        if os.isatty(_STDERR):
-            # What a live display has hidden, and a new line behind the ^C.
-            shown = _SHOW_CURSOR if is_terminal_busy else b""
-            os.write(_STDERR, shown + (b"\n" if number == signal.SIGINT else b""))
-        os._exit(self._exit_code)
+    def _end(self, number: int | None) -> None:
+        try:
+            if os.isatty(_STDERR):
+                # What a live display has hidden, and a new line behind the ^C.
+                os.write(_STDERR, _SHOW_CURSOR + (b"\n" if number == signal.SIGINT else b""))
+            for action in reversed(self._at_end):
+                action()
+        finally:
+            os._exit(self._exit_code)
 
 
 _watcher: Watcher | None = None
@@ -150,7 +155,7 @@ def stoppable(grace_s: float | None = GRACE_S) -> Iterator[Event]:
 @contextmanager
 def at_end(action: Callable[[], object]) -> Iterator[None]:
     """A signal that ends the process at once in this block has `action` called first, on another
-    thread: to end a child, say. It must not wait."""
+    thread: to end a child, say. It must not take long."""
     if _watcher is None:
         yield
         return

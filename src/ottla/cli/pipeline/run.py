@@ -6,14 +6,14 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.errors import ExitCode, Failure, warn
-from ottla.cli.interrupts import stoppable, take_over
+from ottla.cli.interrupts import at_end, stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
 from ottla.cli.pipeline.options import (
     Given,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from ottla.pipeline.jobs.job import Job, Settings
+    from ottla.pipeline.run.java_process import JavaProcess
     from ottla.pipeline.run.progress import BatchProgress
     from ottla.pipeline.run.runner import JobRun
     from ottla.pipeline.run.stages import Stage
@@ -176,37 +177,57 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     # What a query raises is said once, at the end.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
-    spark = _new_session(job.name, settings, shown)
-    try:
+    with ExitStack() as stack:
+
+        def hold(java: JavaProcess) -> None:
+            stack.enter_context(at_end(java.kill))
+            stack.callback(java.end)
+
+        spark = _new_session(job.name, settings, shown, hold)
+        stack.callback(spark.stop)
+        # Spark's own handler would only cancel what it computes.
+        take_over()
         job_run = JobRun(
             *(job, settings, spark),
             is_once=is_once,
             on_batch=shown.on_batch,
             on_stage=shown.on_stage,
         )
-        # Spark's own handler would only cancel what it computes.
-        take_over()
-        with stoppable(None) as stop, shown.around(job_run):
-            try:
-                job_run.start()
-                while job_run.poll() and not stop.wait(_POLL_S):
-                    shown.refresh()
-                shown.end(is_whole=is_once and not stop.is_set())
-            finally:
-                job_run.close()
-                shown.refresh()
+        try:
+            is_stopped = _run_queries(job_run, shown, is_once=is_once)
+        except JobFailed as failed:
+            path = settings.folder / "error.txt"
+            path.write_text(failed.details)
+            raise Failure(f"{failed}; all that Spark said of it is in {path}") from failed
         if not as_json:
             warn(summary_text(settings, queries, job_run.progress))
-    except JobFailed as failed:
-        path = settings.folder / "error.txt"
-        path.write_text(failed.details)
-        raise Failure(f"{failed}; all that Spark said of it is in {path}") from failed
-    finally:
-        spark.stop()
-    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
+    return ExitCode.INTERRUPTED if is_stopped else ExitCode.OK
 
 
-def _new_session(job_name: str, settings: Settings, shown: _Shown) -> SparkSession:
+def _run_queries(job_run: JobRun, shown: _Shown, *, is_once: bool) -> bool:
+    """Whether it was told to stop."""
+    with shown.around(job_run):
+        try:
+            # Not yet stoppable: there is no batch in hand that should end.
+            job_run.start()
+            with stoppable(None) as stop:
+                while job_run.poll() and not stop.wait(_POLL_S):
+                    shown.refresh()
+                if stop.is_set():
+                    shown.stopping()
+                while stop.is_set() and job_run.stop_after_batch():
+                    time.sleep(_POLL_S)
+                    shown.refresh()
+            shown.end(is_whole=is_once and not stop.is_set())
+        finally:
+            job_run.close()
+            shown.refresh()
+    return stop.is_set()
+
+
+def _new_session(
+    job_name: str, settings: Settings, shown: _Shown, on_java: Callable[[JavaProcess], None]
+) -> SparkSession:
     from ottla.pipeline.run.causes import cause_of
     from ottla.pipeline.run.java import NoJava
     from ottla.pipeline.run.session import new_session
@@ -220,6 +241,7 @@ def _new_session(job_name: str, settings: Settings, shown: _Shown) -> SparkSessi
             settings=settings.spark,
             folder=settings.folder,
             on_stage=shown.on_stage,
+            on_java=on_java,
         )
     except NoJava as error:
         raise Failure(str(error)) from error
@@ -278,6 +300,14 @@ class _Shown:
         with Live(console=Console(), auto_refresh=False) as self._live:
             self.refresh()
             yield
+
+    def stopping(self) -> None:
+        text = "stopping after the batch in hand; Ctrl-C again does not wait for it"
+        self._is_running = False
+        self._note = text
+        if self._live is None:
+            self.note(text)
+        self.refresh()
 
     def end(self, *, is_whole: bool) -> None:
         """Whole where all was read that was there."""

@@ -120,6 +120,7 @@ class JobRun:
         self._started_s = 0.0
         self._has_result = False
         self._is_stopping = False
+        self._batches_at_stop: dict[str, int] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -164,6 +165,23 @@ class JobRun:
         except Exception as error:
             self._fail(None, error)
         return running
+
+    def stop_after_batch(self) -> bool:
+        """Stops each query as soon as it has no batch in hand. Whether any has one: then call this
+        again."""
+        if self._batches_at_stop is None:
+            self._is_stopping = True
+            self._batches_at_stop = {one.query.name: one.progress.batches for one in self._queries}
+        is_busy = False
+        for one in self._queries:
+            if one.handle is None or not one.handle.isActive:
+                continue
+            is_done = one.progress.batches > self._batches_at_stop[one.query.name]
+            if is_done or not one.handle.status["isTriggerActive"]:
+                one.handle.stop()
+            else:
+                is_busy = True
+        return is_busy
 
     def stop(self) -> None:
         """A batch that is being run is broken off: the next run begins with it."""

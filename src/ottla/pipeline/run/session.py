@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.pipeline.run.fork_server import forking_python
 from ottla.pipeline.run.java import find_java
+from ottla.pipeline.run.java_process import JavaProcess
 from ottla.pipeline.run.stages import Stage
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _OTHERS = ("yarn", "k8s://")
 """Masters that decide where an executor runs, and have never been tried here."""
 _SOCKETS = "/tmp"
 """Names of sockets have a hundred bytes or so, and folders for temporary files have longer ones."""
-_STDERR = 2
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -64,10 +64,13 @@ def new_session(
     settings: Mapping[str, str] | None = None,
     folder: Path,
     on_stage: Callable[[Stage], None] = lambda stage: None,
+    on_java: Callable[[JavaProcess], None] = lambda java: None,
 ) -> SparkSession:
     """`settings` are Spark's own, and win over ours. In `folder` are Spark's warehouse and its
-    log, `spark.log`: warnings and errors of the driver go there, the terminal is left to whoever
-    called. `on_stage` is called when Java answers, and when Spark is ready.
+    log, `spark.log`: warnings and errors of the driver go there, with all that it and its Python
+    workers print; the terminal is left to whoever called. `on_stage` is called when Java answers,
+    and when Spark is ready; `on_java` as soon as it is started: it ends with this process, unless
+    it is ended before.
 
     One at a time in a process, and one JVM: a second session, after the first was stopped, still
     writes to the log of the first."""
@@ -89,24 +92,26 @@ def new_session(
         is_added = key == "spark.driver.extraJavaOptions"
         found[key] = f"{found[key]} {value}" if is_added else value
     with _environment(master):
-        _start_java({"spark.app.name": name, "spark.master": master, **found})
+        given = {"spark.app.name": name, "spark.master": master, **found}
+        _start_java(given, folder / "spark.log", on_java)
         on_stage("Java")
         session = builder.master(master).config(map=dict(found)).getOrCreate()
     on_stage("Spark session")
     return session
 
 
-def _start_java(settings: Mapping[str, str]) -> None:
-    """Unless this process has one. Spark would start it as well, with our stdout for its own: the
-    JVM warns there (of a code cache that is full, say), in the middle of what a program reads."""
+def _start_java(
+    settings: Mapping[str, str], log: Path, on_java: Callable[[JavaProcess], None]
+) -> None:
+    """Unless this process has one."""
     from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:
         return
+    java = JavaProcess(settings, log)
+    on_java(java)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    gateway = launch_gateway(conf, popen_kwargs={"stdout": _STDERR})  # type: ignore[no-untyped-call]
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    SparkContext._ensure_initialized(gateway=java.connect(), conf=conf)
 
 
 def session_settings(master: str, folder: Path) -> dict[str, str]:

@@ -118,6 +118,9 @@ class FakeRun:
     def poll(self) -> bool:
         return type(self).ending()
 
+    def stop_after_batch(self) -> bool:
+        return False
+
     def close(self) -> None:
         pass
 

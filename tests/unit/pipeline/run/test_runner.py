@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.pipeline.jobs.job import Query, Settings
+from ottla.pipeline.run.progress import QueryProgress
 from ottla.pipeline.run.replay import Replay
 from ottla.pipeline.run.runner import JobRun, source_options, start_patiently
 
@@ -140,3 +141,34 @@ def test_spark_is_told_in_short_what_a_write_raised(monkeypatch: pytest.MonkeyPa
         run._write(one, None, 0)  # type: ignore[arg-type]
     assert one.error is raised
     assert len("".join(traceback.format_exception(told.value))) < 2000
+
+
+class _Handle:
+    """Stands for a StreamingQuery."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.status = {"isTriggerActive": True}
+
+    def stop(self) -> None:
+        self.isActive = False
+
+
+def test_a_query_is_stopped_when_it_has_no_batch_in_hand() -> None:
+    job_run = JobRun.__new__(JobRun)
+    names = ("busy", "idle", "waiting")
+    progress = {name: QueryProgress("job", name, "group") for name in names}
+    started: Any = [
+        SimpleNamespace(query=SimpleNamespace(name=name), progress=progress[name], handle=_Handle())
+        for name in names
+    ]
+    busy, idle, waiting = started
+    waiting.handle = None
+    idle.handle.status = {"isTriggerActive": False}
+    job_run._queries, job_run._batches_at_stop = started, None
+
+    assert job_run.stop_after_batch()
+    assert (busy.handle.isActive, idle.handle.isActive) == (True, False)
+    progress["busy"].batches += 1
+    assert not job_run.stop_after_batch()
+    assert not busy.handle.isActive

@@ -1,0 +1,63 @@
+"""The JVM as a child, played by a shell script. tests/pipeline has the real one."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from pyspark import find_spark_home
+
+from ottla.pipeline.run.java_process import JavaEnded, JavaProcess
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setattr(find_spark_home, "_find_spark_home", lambda: str(tmp_path))
+    return tmp_path
+
+
+def java(home: Path, script: str) -> JavaProcess:
+    path = home / "bin" / "spark-submit"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return JavaProcess({"spark.app.name": "a name"}, home / "log")
+
+
+def logged(home: Path, text: str) -> None:
+    while text not in (home / "log").read_text():
+        time.sleep(0.01)
+
+
+def test_one_that_cannot_start_says_why(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    process = java(home, 'echo "$@"; echo "no such master" >&2; exit 3')
+
+    with pytest.raises(JavaEnded, match="exit code 3: no such master"):
+        process.connect()
+    assert (home / "log").read_text() == (
+        "--conf spark.app.name=a name pyspark-shell\nno such master\n"
+    )
+    assert capfd.readouterr() == ("", "")
+    process.end()
+
+
+def test_it_ends_when_its_standard_input_does(home: Path) -> None:
+    process = java(home, "cat; echo ended")
+    process.end()
+
+    assert (home / "log").read_text() == "ended\n"
+
+
+def test_one_that_does_not_end_is_killed(home: Path) -> None:
+    process = java(home, 'trap "" TERM INT; echo ready; while :; do sleep 0.01; done')
+    logged(home, "ready")
+    process.kill()
+
+    assert process._process.wait(30) == -9
+
+
+def test_control_c_is_not_for_it(home: Path) -> None:
+    process = java(home, "kill -INT $$; echo goes on; cat")
+    logged(home, "goes on")
+    process.end()
