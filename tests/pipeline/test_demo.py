@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,10 +41,15 @@ def test_results_come_and_ctrl_c_leaves_the_page_only(
     tmp_path: Path, demo: subprocess.Popen[str]
 ) -> None:
     assert demo.stdout is not None
-    line = ""
-    while "page views of" not in line:
-        line = demo.stdout.readline()
-        assert line, f"it ended: {demo.stderr.read() if demo.stderr else ''}"
+    lines = [demo.stdout.readline()]
+    while "page views of" not in lines[-1]:
+        lines.append(demo.stdout.readline())
+        assert lines[-1], f"it ended: {demo.stderr.read() if demo.stderr else ''}"
+    # The broker is shown from the beginning, and how far Spark is.
+    assert re.search(r"[\d,]+ records written .* end to end p50 .*; Spark starts", lines[3])
+    url = lines[1].removeprefix("plots, live: ").strip()
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        assert "page views · " in answer.read().decode()
     started = psutil.Process(demo.pid).children(recursive=True)
     demo.send_signal(signal.SIGINT)
     out, err = demo.communicate(timeout=60)

@@ -117,7 +117,7 @@ def line_chart(
     ]
     places = " ".join(f"{left:.4g}" for left in x)
     return (
-        f'<div class="chart" data-at="{places}" data-tips="{escape(json.dumps(tips))}">'
+        f'<div class="chart" data-at="{places}" data-tips="{escape(json.dumps(tips, ensure_ascii=False))}">'
         f"{_svg(title, [*_grid(marks), *svg])}{_value_labels(marks, axes.value)}"
         f"{_time_labels(first_s, last_s, axes)}{''.join(dots)}</div>"
     )

@@ -58,13 +58,13 @@ def run(broker: ChildBroker, wanted: Wanted, stop: Event) -> int:
         # The slowest first.
         spark = None if wanted.is_small else _spark(stack, cluster)
         read_back = ReadBack(cluster, ACTIVITY, PARTITIONS)
-        feed = Feed(cluster, ACTIVITY, wanted.rate, SiteClock(time.time_ns() // 1_000_000))
+        site = SiteClock(time.time_ns() // 1_000_000)
+        feed = Feed(cluster, ACTIVITY, wanted.rate, site, read_back.wait_until_reading)
         demo = Demo(broker, feed, read_back, spark)
         server = stack.enter_context(PageServer(lambda: demo.shown))
         demo.page_url = server.url
         read_back.start()
         stack.callback(read_back.stop)
-        read_back.wait_until_reading(_CATCH_UP_S)
         demo.begin()
         stack.callback(feed.stop)
         demo.show(wanted.seconds, stop)

@@ -26,9 +26,16 @@ _FLUSH_S = 5.0
 
 class Feed:
     """One thread, from `start` to `stop`. Owned by the demo. `rate` is in records a second, as one
-    watches it."""
+    watches it. It begins when `until_read` returns."""
 
-    def __init__(self, cluster: Cluster, topic: str, rate: int, site: SiteClock) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        rate: int,
+        site: SiteClock,
+        until_read: Callable[[], object],
+    ) -> None:
         self.sent = 0
         self.delivered = 0
         self.failed: str | None = None
@@ -36,6 +43,7 @@ class Feed:
         self._topic = topic
         self._producer = cluster.producer({"acks": "all", "linger.ms": 1})
         self._site = site
+        self._until_read = until_read
         self._events: Iterable[Event[Any]] = Generator(_SEED, rate / SPEED, site.start_ms)
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo-feed", daemon=True)
@@ -49,6 +57,7 @@ class Feed:
         self._producer.flush(_FLUSH_S)
 
     def _run(self) -> None:
+        self._until_read()
         began_s = time.monotonic()
         self.send(lambda: time.monotonic() - began_s)
 

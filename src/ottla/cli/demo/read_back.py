@@ -25,6 +25,7 @@ READ_RECORDS = 10
 """So many of the last ones are kept."""
 _LATENCIES_MAX = 100_000
 _TICK_S = 0.01
+_START_S_MAX = 2.0
 
 
 class ReadRecord(NamedTuple):
@@ -58,9 +59,10 @@ class ReadBack:
         )
         self._thread.start()
 
-    def wait_until_reading(self, timeout_s: float) -> None:
-        """Or the first latencies would be those of the reader's own start."""
-        self._is_reading.wait(timeout_s)
+    def wait_until_reading(self) -> None:
+        """For some seconds at most. Without it the first latencies would be those of the reader's
+        own start."""
+        self._is_reading.wait(_START_S_MAX)
 
     def catch_up(self, count: int, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s

@@ -49,7 +49,7 @@ class FakeProducer:
 
 def feed_over(producer: FakeProducer, rate: int = 1000) -> Feed:
     cluster: Any = type("FakeCluster", (), {"producer": lambda self, settings: producer})()
-    return Feed(cluster, "activity", rate, SiteClock(NOW_MS))
+    return Feed(cluster, "activity", rate, SiteClock(NOW_MS), lambda: None)
 
 
 def send(feed: Feed, producer: FakeProducer, count: int) -> None:

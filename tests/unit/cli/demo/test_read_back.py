@@ -6,8 +6,10 @@ import queue
 import time
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
+from ottla.cli.demo import read_back as module
 from ottla.cli.demo.feed import SENT_NS
 from ottla.cli.demo.read_back import READ_RECORDS, ReadBack
 
@@ -69,13 +71,16 @@ def test_it_reads_and_tells_how_long_records_took() -> None:
     assert read_back.take_latencies() == []
 
 
-def test_it_is_waited_for_until_it_reads_all_partitions() -> None:
+def test_it_is_waited_for_until_it_reads_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = FakeConsumer()
     read_back = read_back_over(consumer)
+    monkeypatch.setattr(module, "_START_S_MAX", 0.05)
     read_back.start()
-    read_back.wait_until_reading(0.05)
+    read_back.wait_until_reading()
+    assert not read_back._is_reading.is_set()
+    monkeypatch.setattr(module, "_START_S_MAX", 60)
     consumer.log.put(FakeMessage(error=KafkaError._PARTITION_EOF))
-    read_back.wait_until_reading(30)
+    read_back.wait_until_reading()
     read_back.stop()
 
     assert read_back._is_reading.is_set()
