@@ -7,7 +7,6 @@ says nothing new. The first time is said at once; then, once a minute, how often
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 
 from ottla.kernel.clock import Clock, Timer
 
@@ -25,12 +24,14 @@ _Trouble = tuple[str, str]
 """Host and kind."""
 
 
-@dataclass(slots=True)
 class _Minute:
-    timer: Timer
-    count: int = 0
-    last: str = ""
-    """The last of those counted: who it was, and why."""
+    __slots__ = ("count", "last", "timer")
+
+    def __init__(self, timer: Timer) -> None:
+        self.timer = timer
+        self.count = 0
+        self.last = ""
+        """The last of those counted: who it was, and why."""
 
 
 class RefusedConnections:
