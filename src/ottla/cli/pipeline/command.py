@@ -18,6 +18,7 @@ from ottla.cli.pipeline.options import (
     settings_options,
 )
 from ottla.cli.pipeline.run import replay, run
+from ottla.cli.pipeline.show import show
 from ottla.cli.pipeline.view import COLUMNS, input_text, row_of, status_json
 from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table, size_text
@@ -34,7 +35,7 @@ class _InOrder(CommandGroup):
     """Commands as one needs them, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["list", "describe", "run", "status", "replay", "maintain"]
+        return ["list", "describe", "run", "status", "show", "replay", "maintain"]
 
 
 @click.group("pipeline", cls=_InOrder)
@@ -45,7 +46,7 @@ def command() -> None:
     ottla generate activity --rate 1000          input, in another terminal
     ottla pipeline run activity                  reads it, until Ctrl-C
     ottla pipeline status activity               how it is doing, from anywhere
-    ottla consume activity-traffic               what it writes
+    ottla pipeline show activity                 what it has found out
 
     They need pip install 'ottla[pipeline]'. docs/pipelines/README.md says more.
     """
@@ -269,4 +270,5 @@ def _maintained(table: LakeTable, retention_hours: int, *, is_dry_run: bool) -> 
 
 
 command.add_command(run)
+command.add_command(show)
 command.add_command(replay)

@@ -1,0 +1,62 @@
+"""`ottla pipeline show`: the results of a pipeline, out of its topics."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from ottla.cli.client import Cluster, client_options
+from ottla.cli.errors import Failure, warn
+from ottla.cli.options import json_option
+from ottla.cli.pipeline.results.read import RECORDS_MAX, read_results
+from ottla.cli.tables import heading, print_json
+from ottla.pipeline.run.settings import DEFAULT_FOLDER
+
+_SHOWN = ("activity", "logs", "metrics")
+"""Each has a module in `results`. What a mirror makes is topics of others."""
+
+
+@click.command("show", short_help="Show what a pipeline has found out.")
+@click.argument("name", metavar="NAME", type=click.Choice(_SHOWN))
+@click.option(
+    "--output-prefix",
+    "prefix",
+    default="",
+    metavar="TEXT",
+    help="Before the names of its topics, if the pipeline has such a setting.",
+)
+@click.option(
+    "--lake", metavar="DIR", help="Of the windows of metrics. [default: ./ottla-pipeline/lake]"
+)
+@json_option
+@client_options
+def show(cluster: Cluster, name: str, prefix: str, lake: str | None, as_json: bool) -> None:
+    """Show what a pipeline has found out: activity, logs or metrics.
+
+    Reads the topics that the pipeline writes, the newest records of them, and for metrics the lake
+    if there is one. Starts no Spark; the pipeline may run meanwhile or not. All that it ever found
+    is in its lake: see docs/pipelines/README.md.
+
+    \b
+    With --json, of activity: {"minutes", "days", "sessions", "top"}; of logs: {"services"};
+      of metrics: {"alarms", "windows"}.
+    """
+    module = importlib.import_module(f"ottla.cli.pipeline.results.{name}")
+    read = read_results(cluster, [prefix + topic for topic in module.TOPICS])
+    values = {topic: read.values[prefix + topic] for topic in module.TOPICS}
+    found = module.found_in(values, lake or str((DEFAULT_FOLDER / "lake").absolute()))
+    if module.is_empty(found) and len(read.missing) == len(module.TOPICS):
+        raise Failure(
+            f"{name} has no results here: there is no topic {read.missing[0]!r}; "
+            f"`ottla pipeline run {name}` makes it"
+        )
+    if as_json:
+        print_json(found)
+    elif module.is_empty(found):
+        print(f"No results yet. Is it running? ottla pipeline status {name}")
+    else:
+        heading(name)
+        module.print_found(found)
+    if not read.is_whole:
+        warn(f"there is more: only the newest {RECORDS_MAX:,} records of each partition are read")
