@@ -103,6 +103,12 @@ SENT: dict[str, Callable[[], bytes | bytearray | None]] = {
     "control": lambda: patched(a_batch(b"v"), 21, ">h", 0x20),
     "transactional without producer": lambda: patched(a_batch(b"v"), 21, ">h", 0x10),
     "log append time": lambda: patched(a_batch(b"v"), 21, ">h", 0x08),
+    **{
+        f"too new, {kind.name.lower()}": lambda kind=kind: a_batch(  # type: ignore[misc]
+            b"v", b"w", timestamp=NOW_MS + 2 * DAY_MS, compression=kind
+        )
+        for kind in Compression
+    },
     "too new": lambda: a_batch(b"v", timestamp=NOW_MS + 2 * DAY_MS),
     "very old": lambda: a_batch(b"v", timestamp=0),
     "without timestamp": lambda: a_batch(b"v", timestamp=-1),
@@ -156,22 +162,13 @@ DIFFERS = {
 }
 
 
-def answered(answer: Any) -> Any:
-    """Kafka tells the log's start with some errors. Clients read it with UNKNOWN_PRODUCER_ID
-    only, which neither broker sends any more."""
-    found = as_dict(answer)
-    if found["error_code"]:
-        del found["log_start_offset"]
-    return found
-
-
 @pytest.mark.parametrize("name", [name for name in SENT if name not in DIFFERS])
 def test_what_is_sent(both: Both, topic: str, name: str) -> None:
     def scenario(subject: Subject) -> Any:
         subject.create(topic)
         answer = subject.produce(topic, SENT[name]())
         end = subject.fetch(topic).responses[0].partitions[0].high_watermark
-        return {"answer": answered(answer), "end": end}
+        return {"answer": as_dict(answer), "end": end}
 
     assert_alike(both, scenario)
 
@@ -190,10 +187,10 @@ def test_every_version(both: Both, topic: str, version: int) -> None:
     def scenario(subject: Subject) -> Any:
         subject.create(topic)
         return [
-            answered(subject.produce(topic, a_batch(b"v"), version=version)),
-            answered(subject.produce(topic, broken_crc(), version=version)),
-            answered(subject.produce(topic, a_batch(b"v"), partition=7, version=version)),
-            answered(
+            as_dict(subject.produce(topic, a_batch(b"v"), version=version)),
+            as_dict(subject.produce(topic, broken_crc(), version=version)),
+            as_dict(subject.produce(topic, a_batch(b"v"), partition=7, version=version)),
+            as_dict(
                 subject.produce(topic, a_batch(b"v", compression=Compression.ZSTD), version=version)
             ),
         ]
@@ -207,7 +204,74 @@ def test_unknown_topics(both: Both, topic: str) -> None:
         bad_name = subject.produce("what is this", a_batch(b"v"), version=12)
         subject.topic_ids[topic] = TopicId(bytes(range(16)))
         by_id = subject.produce(topic, a_batch(b"v"), version=13)
-        return [answered(answer) for answer in (by_name, bad_name, by_id)]
+        return [as_dict(answer) for answer in (by_name, bad_name, by_id)]
+
+    assert_alike(both, scenario)
+
+
+def compressed_with_append_time() -> bytearray:
+    return patched(a_batch(b"v", compression=Compression.GZIP), 21, ">h", 0x08 | Compression.GZIP)
+
+
+TRANSACTIONAL = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+
+# Several things are wrong at once: what is said first?
+TWICE_WRONG: dict[str, Callable[[Subject, str], Any]] = {
+    "acks and topic": lambda one, topic: one.produce("unknown", a_batch(b"v"), acks=3, version=12),
+    "acks and crc": lambda one, topic: one.produce(topic, broken_crc(), acks=3),
+    "acks and partition": lambda one, topic: one.produce(topic, a_batch(b"v"), acks=3, partition=9),
+    "topic and crc": lambda one, topic: one.produce("unknown", broken_crc(), version=12),
+    "partition and nothing": lambda one, topic: one.produce(topic, b"", partition=9),
+    "transactional and topic": lambda one, topic: one.produce(
+        "unknown", a_batch(b"v", is_transactional=True, **TRANSACTIONAL), version=11
+    ),
+    "transactional and crc": lambda one, topic: one.produce(
+        topic, with_broken_crc(a_batch(b"v", is_transactional=True, **TRANSACTIONAL)), version=11
+    ),
+    "transactional and acks": lambda one, topic: one.produce(
+        topic, a_batch(b"v", is_transactional=True, **TRANSACTIONAL), acks=3, version=11
+    ),
+    "transactional": lambda one, topic: one.produce(
+        topic, a_batch(b"v", is_transactional=True, **TRANSACTIONAL), version=11
+    ),
+    "internal topic and crc": lambda one, topic: one.produce(
+        "__consumer_offsets", broken_crc(), version=12
+    ),
+    "internal topic and acks": lambda one, topic: one.produce(
+        "__consumer_offsets", a_batch(b"v"), acks=3, version=12
+    ),
+    "append time": lambda one, topic: one.produce(topic, patched(a_batch(b"v"), 21, ">h", 0x08)),
+    "append time and no timestamp": lambda one, topic: one.produce(
+        topic, patched(a_batch(b"v", timestamp=-1), 21, ">h", 0x08)
+    ),
+    "acks and nothing": lambda one, topic: one.produce(topic, b"", acks=3),
+    "acks and magic 1": lambda one, topic: one.produce(topic, old_message(1), acks=3),
+    "acks and zstd": lambda one, topic: one.produce(
+        topic, a_batch(b"v", compression=Compression.ZSTD), acks=3, version=5
+    ),
+    "compressed with append time": lambda one, topic: one.produce(
+        topic, compressed_with_append_time()
+    ),
+}
+
+
+def with_broken_crc(batch: bytearray) -> bytearray:
+    batch[-1] ^= 1
+    return batch
+
+
+@pytest.mark.parametrize("name", TWICE_WRONG)
+@pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])
+def test_which_of_two_errors_is_told(
+    both: Both, topic: str, name: str, config: dict[str, str]
+) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, 1, **config)
+        try:
+            return as_dict(TWICE_WRONG[name](subject, topic))
+        except ConnectionError:
+            subject.reconnect()
+            return "closed"
 
     assert_alike(both, scenario)
 
@@ -216,7 +280,7 @@ def test_unknown_topics(both: Both, topic: str) -> None:
 def test_acks(both: Both, topic: str, acks: int) -> None:
     def scenario(subject: Subject) -> Any:
         subject.create(topic)
-        return answered(subject.produce(topic, a_batch(b"v"), acks=acks))
+        return as_dict(subject.produce(topic, a_batch(b"v"), acks=acks))
 
     assert_alike(both, scenario)
 
@@ -224,7 +288,7 @@ def test_acks(both: Both, topic: str, acks: int) -> None:
 def test_acks_all_with_too_few_replicas(both: Both, topic: str) -> None:
     def scenario(subject: Subject) -> Any:
         subject.create(topic, min_insync_replicas="2")
-        return [answered(subject.produce(topic, a_batch(b"v"), acks=acks)) for acks in (-1, 1)]
+        return [as_dict(subject.produce(topic, a_batch(b"v"), acks=acks)) for acks in (-1, 1)]
 
     assert_alike(both, scenario)
 
@@ -279,7 +343,7 @@ def test_several_partitions_in_one_request(both: Both, topic: str) -> None:
         )
         answers = subject.ask(request, 9).responses[0].partition_responses
         # Kafka has them in any order.
-        return [answered(answer) for answer in sorted(answers, key=lambda one: one.index)]
+        return [as_dict(answer) for answer in sorted(answers, key=lambda one: one.index)]
 
     assert_alike(both, scenario)
 
@@ -312,7 +376,7 @@ def test_sequences(both: Both, topic: str) -> None:
 
     def scenario(subject: Subject) -> Any:
         subject.create(topic)
-        return [answered(subject.produce(topic, batch)) for batch in batches]
+        return [as_dict(subject.produce(topic, batch)) for batch in batches]
 
     assert_alike(both, scenario)
 
@@ -328,7 +392,7 @@ def test_sequences_wrap(both: Both, topic: str) -> None:
             idempotent(1, b"d"),
             idempotent(last - 1, b"a", b"b", b"c"),
         ]
-        return [answered(subject.produce(topic, batch)) for batch in batches]
+        return [as_dict(subject.produce(topic, batch)) for batch in batches]
 
     assert_alike(both, scenario)
 
@@ -382,7 +446,7 @@ def test_what_a_topic_takes(both: Both, topic: str, name: str) -> None:
 
     def scenario(subject: Subject) -> Any:
         subject.create(topic, **configs)
-        return answered(subject.produce(topic, make()))
+        return as_dict(subject.produce(topic, make()))
 
     assert_alike(both, scenario)
 

@@ -28,3 +28,8 @@ class RecordsRejected(KafkaError):
     def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors
+
+
+class NotOneBatch(KafkaError):
+    """What was produced is not one record batch of a kind that the request's version knows. A
+    broker sees that before it looks for the partition's log."""

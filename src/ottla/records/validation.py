@@ -34,6 +34,7 @@ from ottla.records.batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
     TimestampType,
+    batch_size,
     is_crc_valid,
     parse_header,
     patch_max_timestamp,
@@ -41,7 +42,7 @@ from ottla.records.batch import (
 from ottla.records.builder import recompress
 from ottla.records.compression import Compression
 from ottla.records.crc import crc32c
-from ottla.records.errors import CorruptRecord, RecordError, RecordsRejected
+from ottla.records.errors import CorruptRecord, NotOneBatch, RecordError, RecordsRejected
 from ottla.records.lengths import check_lengths
 from ottla.records.record import (
     DECOMPRESSED_BYTES_MAX,
@@ -219,6 +220,19 @@ def validate_produced(
         raise _invalid(str(error)) from None
 
 
+def check_is_one_batch(batch: memoryview, produce_version: int) -> None:
+    """Raises NotOneBatch. Part of `validate_produced`, for whoever refuses a request anyway and
+    wants to know whether this is to be said first."""
+    if len(batch) < HEADER_BYTES or batch[MAGIC_AT] != MAGIC or batch_size(batch) != len(batch):
+        error = _misframed(batch)
+        if isinstance(error, NotOneBatch):
+            raise error
+        return
+    attributes = parse_header(batch).attributes
+    if attributes & COMPRESSION_MASK == _ZSTD_ID:
+        _check_attributes(_ZSTD_ID, 0, produce_version)
+
+
 def _check_lengths(
     batch: memoryview, header: BatchHeader, policy: ProducePolicy, is_at_once: bool
 ) -> None:
@@ -251,7 +265,7 @@ def _check_attributes(attributes: int, producer_id: int, produce_version: int) -
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression with id {compression}"
         )
     if compression == _ZSTD_ID and produce_version < ZSTD_PRODUCE_VERSION_MIN:
-        raise KafkaError(
+        raise NotOneBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"zstd needs Produce version {ZSTD_PRODUCE_VERSION_MIN}, this is {produce_version}",
         )
@@ -268,9 +282,8 @@ def _adapt(
     wants it to be."""
     is_marked = header.attributes & LOG_APPEND_TIME_FLAG != 0
     if is_marked and (policy.is_log_append_time or header.max_timestamp == NO_TIMESTAMP):
-        raise KafkaError(
-            ErrorCode.INVALID_TIMESTAMP, "only a broker may set the timestamp type LogAppendTime"
-        )
+        message = "only a broker may set the timestamp type LogAppendTime"
+        raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, message, [RecordError(0, message)])
     max_timestamp = header.max_timestamp
     is_too_new = max_timestamp - now_ms > policy.timestamp_after_max_ms
     if policy.is_compacted or (
@@ -331,29 +344,37 @@ def _misframed(batch: memoryview) -> KafkaError:
     """Why the bytes are not exactly one batch of magic 2."""
     size = len(batch)
     if size == 0:
-        return _invalid("a produce request holds one record batch for each partition, not none")
+        return NotOneBatch(
+            ErrorCode.INVALID_RECORD,
+            "a produce request holds one record batch for each partition, not none",
+        )
     if size > MAGIC_AT and batch[MAGIC_AT] in (0, 1):
-        return _invalid(
+        return NotOneBatch(
+            ErrorCode.INVALID_RECORD,
             f"message format v{batch[MAGIC_AT]} is not supported: "
-            f"produce record batches with magic {MAGIC} (any client since Kafka 0.11 does)"
+            f"produce record batches with magic {MAGIC} (any client since Kafka 0.11 does)",
         )
     if size > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
         return CorruptRecord(f"there is no message format with magic {batch[MAGIC_AT]}")
     if size < LENGTH_AT + 4:
-        return _invalid(f"{size} bytes are no record batch")
+        return NotOneBatch(ErrorCode.INVALID_RECORD, f"{size} bytes are no record batch")
     claimed_bytes: int = struct.unpack_from(">i", batch, LENGTH_AT)[0] + LOG_OVERHEAD_BYTES
     if claimed_bytes < HEADER_BYTES:
         return CorruptRecord(f"a record batch of {claimed_bytes} bytes cannot be")
     if claimed_bytes > size:
         # Kafka takes a cut batch for no batch.
-        return _invalid(f"the record batch claims {claimed_bytes} bytes, {size} were sent")
+        return NotOneBatch(
+            ErrorCode.INVALID_RECORD,
+            f"the record batch claims {claimed_bytes} bytes, {size} were sent",
+        )
     if not is_crc_valid(batch[:claimed_bytes]):
         return CorruptRecord("the length or the CRC of the record batch is wrong")
     # Kafka drops a tail that is not a whole batch and acknowledges the rest. To acknowledge
     # less than was sent is worse than to refuse what no client sends.
-    return _invalid(
+    return NotOneBatch(
+        ErrorCode.INVALID_RECORD,
         "a produce request holds exactly one record batch for each partition, "
-        f"here {size - claimed_bytes} bytes follow it"
+        f"here {size - claimed_bytes} bytes follow it",
     )
 
 

@@ -14,7 +14,8 @@ from ottla.kernel.eager import Done
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import is_internal
-from ottla.records.errors import RecordsRejected
+from ottla.records.errors import NotOneBatch, RecordsRejected
+from ottla.records.validation import check_is_one_batch
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
@@ -34,6 +35,17 @@ from ottla.wire.messages.produce import (
 ACKS_NONE = 0
 VALID_ACKS = (-1, 0, 1)
 TOPIC_IDS_SINCE = 13
+START_IS_NOT_TOLD = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""With all other errors of a partition Kafka says where its log begins."""
 ADMIN_CLIENT_ID = "__admin_client"
 """Under this name Kafka lets anyone write to the topics of brokers."""
 
@@ -43,7 +55,45 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     if request.transactional_id is not None:
         return _handle_transactional(services, request, context, request.transactional_id)
+    if any(
+        data.records is not None and is_transactional(data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    ):
+        return _refused(
+            request,
+            KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a transactional batch in a request without a transactional id",
+            ),
+        )
     return _append(services, request, context, None)
+
+
+def _refused(request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+    """All of it."""
+    response = ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=error.code,
+                        error_message=error.message,
+                        base_offset=-1,
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+    if request.acks == ACKS_NONE:
+        _check_unacknowledged(response)
+        return None
+    return response
 
 
 def _handle_transactional(
@@ -100,30 +150,24 @@ def _append(
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)
             answers.append(answer)
+            partition: Partition | None = None
             try:
-                if acks not in VALID_ACKS:
-                    raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
                 if not name:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-                if is_refused:
-                    raise KafkaError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers write to {name}"
-                    )
-                partition = services.replicas.partition(name, data.index)
+                found = services.replicas.partition(name, data.index)
                 records = _records(data)
+                if is_refused or acks not in VALID_ACKS:
+                    check_is_one_batch(records, version)  # As in Kafka, that is said first.
+                    raise _refusal(name, acks)
+                partition = found
                 guard = None
                 if admission is not None:
                     guard = admission.guard_for(TopicPartition(name, data.index))
-                elif is_transactional(records):
-                    raise KafkaError(
-                        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                        "a transactional batch in a request without a transactional id",
-                    )
                 appended = partition.append(
                     records, acks=acks, produce_version=version, guard=guard
                 )
             except KafkaError as error:
-                _set_error(answer, error)
+                _set_error(answer, error, partition)
                 continue
             if isinstance(appended, Appended):
                 _set_appended(answer, partition, appended)
@@ -138,10 +182,16 @@ def _append(
     return response
 
 
+def _refusal(name: str, acks: int) -> KafkaError:
+    if acks not in VALID_ACKS:
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers write to {name}")
+
+
 def _records(data: PartitionProduceData) -> memoryview:
     records = data.records
     if not records:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch for the partition")
+        raise NotOneBatch(ErrorCode.INVALID_RECORD, "no record batch for the partition")
     return records
 
 
@@ -161,7 +211,7 @@ async def _answer_later(
         try:
             _set_appended(answer, partition, await future)
         except KafkaError as error:
-            _set_error(answer, error)
+            _set_error(answer, error, partition)
     if acks == ACKS_NONE:
         _check_unacknowledged(response)
         return None
@@ -188,10 +238,15 @@ def _set_appended(
     answer.log_start_offset = partition.log.log_start_offset
 
 
-def _set_error(answer: PartitionProduceResponse, error: KafkaError) -> None:
+def _set_error(
+    answer: PartitionProduceResponse, error: KafkaError, partition: Partition | None
+) -> None:
     answer.error_code = error.code
     answer.error_message = error.message
     answer.base_offset = -1
+    is_told = not isinstance(error, NotOneBatch) and error.code not in START_IS_NOT_TOLD
+    if is_told and partition is not None:
+        answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, RecordsRejected):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
