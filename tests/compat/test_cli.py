@@ -384,6 +384,16 @@ def test_perf(cli: Cli, topic: str) -> None:
     assert (cli.json("topics", "describe", topic)[0]["partitions"][1]["partition"]) == 1
     assert cli.json("perf", "consume", topic, "-n", "700")["records"] == 700
     assert "records/s" in cli.out("perf", "produce", topic, "-n", "100", "--rate", "1000")
+    assert f"perf did not make {topic}" in cli.fails("perf", "consume", topic, "--delete")
+
+
+def test_perf_names_the_topic_that_it_leaves_or_deletes_it(cli: Cli, topic: str) -> None:
+    kept = cli("perf", "produce", f"{topic}-kept", "-n", "10", "--json").stderr.decode()
+    assert f"`ottla topics delete {topic}-kept` deletes it" in kept
+
+    deleted = cli("perf", "produce", topic, "-n", "10", "--json", "--delete").stderr.decode()
+    assert deleted == f"ottla: deleted topic {topic}\n"
+    assert topic not in cli.out("topics", "list", "--names").splitlines()
 
 
 def test_the_files_of_a_broker_are_sound(cli: Cli, topic: str) -> None:

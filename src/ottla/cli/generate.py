@@ -17,8 +17,8 @@ from ottla.cli.client import Cluster, client_options, find_topic, message_of
 from ottla.cli.errors import ExitCode, warn
 from ottla.cli.interrupts import stoppable
 from ottla.cli.json_records import bytes_field
+from ottla.cli.live_line import LiveLine
 from ottla.cli.options import iso_of, json_option, timestamp_ms
-from ottla.cli.perf import LiveLine
 from ottla.cli.produce import Tally, flush
 from ottla.cli.tables import print_facts, print_json
 from ottla.pipeline.generate import activity, logs, metrics

@@ -52,7 +52,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "cluster": _Entry("cluster.command", "Show brokers, health and totals of a cluster."),
         "doctor": _Entry("doctor", "Check whether everything would run on this machine."),
         "dump-log": _Entry("dump_log", "Show and check the files of a log."),
-        "perf": _Entry("perf", "Measure producing and consuming."),
+        "perf": _Entry("perf.command", "Measure producing and consuming."),
         "bench": _Entry("bench", "Run the benchmarks side by side with Apache Kafka."),
     },
     "Shell": {

@@ -1,0 +1,1 @@
+"""`ottla perf`: measures producing and consuming."""
