@@ -111,12 +111,14 @@ missing is in [limits.md](limits.md). Beyond that:
   ZooKeeper nodes. There is no KRaft, no `kafka-storage.sh format`, and no controller listener.
 - **A log dir of Apache Kafka is taken over.** Topics, partitions and ids are read from its folders.
   Settings of topics are not in there; they start with defaults.
-- **Batches are not opened when they are produced.** Kafka opens every batch. Ottla checks header
-  and CRC-32C, and looks at records where the topic's settings ask for it (a compacted topic,
-  timestamps, another compression). A batch whose header lies about its records is kept as it came.
-- **Three malformed batches get another error.** No records at all is INVALID_RECORD (Kafka never
-  answers), an unknown compression is UNSUPPORTED_COMPRESSION_TYPE (Kafka: UNKNOWN_SERVER_ERROR), a
-  producer id without an epoch is INVALID_RECORD (Kafka takes it).
+- **The largest timestamp in the header of a batch is believed.** Kafka reads every record and
+  rewrites a header that states another. Ottla checks the CRC and walks over the lengths of the
+  records; it reads them whole where the topic's settings ask for it (a compacted topic, timestamps,
+  another compression).
+- **Some malformed batches get another error.** No records at all, a producer id without an epoch,
+  and what does not decompress are INVALID_RECORD; an unknown compression is
+  UNSUPPORTED_COMPRESSION_TYPE. Kafka never answers the first, takes the second, and says
+  UNKNOWN_SERVER_ERROR to the others.
 - **A fenced producer is told so** in a case where Kafka 4.3 gives it the epoch of its successor: a
   producer of transactions version 2 that was replaced by an older client.
 - **Requests other than Produce are limited to 8 MB**, whatever `socket.request.max.bytes` says.

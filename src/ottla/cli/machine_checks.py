@@ -49,7 +49,7 @@ _FREE_TOO_FEW_BYTES = 50_000_000
 _OPEN_FILES_FEW = 4096
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _REMOTE = {"9p", "afs", "ceph", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"}
-_REPLY_TIMEOUT_S = 0.25
+_REPLY_TIMEOUT_S = 0.4
 _JAVA_TIMEOUT_S = 5
 
 
