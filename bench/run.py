@@ -6,15 +6,25 @@ python bench/run.py [--only NAME]... [--quick] [--rounds N] [--no-kafka] [--no-o
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from ottla.cli import interrupts
+from ottla.cli.early_exit import exit_at_once
+
 _HERE = Path(__file__).resolve().parent
+_INTERRUPTED = 130
 sys.path.insert(0, str(_HERE.parent))
+if __name__ == "__main__":
+    # Before the rest is imported, which takes a second.
+    exit_at_once(_INTERRUPTED)
+    interrupts.watch(_INTERRUPTED)
 
 from rich.console import Console  # noqa: E402
 from rich.progress import (  # noqa: E402
@@ -32,7 +42,7 @@ from bench.benchmark import Benchmark, Effort, Setting  # noqa: E402
 from bench.benchmarks import ALL, ceiling  # noqa: E402
 from bench.broker import BenchError, Broker  # noqa: E402
 from bench.ottla_broker import Ottla  # noqa: E402
-from bench.process import is_alive  # noqa: E402
+from bench.process import is_alive, tree  # noqa: E402
 from bench.results import Results  # noqa: E402
 from bench.warm_up import warm_up  # noqa: E402
 from tools.apache_kafka import libs, missing  # noqa: E402
@@ -184,21 +194,29 @@ class Run:
                 broker.start()
 
 
+def _abandon(folder: str) -> None:
+    """Brokers and clients are only there to be measured: they need not end in order."""
+    # Clients in this process would complain of brokers that are gone.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    for pid in tree(os.getpid())[1:]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def main() -> int:
     arguments = parse_arguments()
     # What goes to a file is not cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 160)
-    # As Ctrl-C does, so that every broker and client is ended on the way out.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(
-        prefix="ottla-bench-", dir=arguments.folder, ignore_cleanup_errors=True
-    ) as folder:
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="ottla-bench-", dir=arguments.folder, ignore_cleanup_errors=True
+        ) as folder,
+        interrupts.at_end(lambda: _abandon(folder)),
+    ):
         run = Run(console, arguments, Path(folder))
         try:
             run.execute()
-        except KeyboardInterrupt:
-            console.print("[red]interrupted[/red]")
-            return 130
         except BenchError as error:
             console.print(f"[red]the benchmark cannot go on:[/red] {error}")
             return 1

@@ -3,6 +3,12 @@ only, since there is nothing else yet."""
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__":
+    # Until there is more to do than to end, and in silence: what follows takes a moment.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import fcntl
 import os
 import re
@@ -11,9 +17,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv"
@@ -83,16 +90,12 @@ def _install_locked(profile: str) -> None:
     command += ["--requirement", str(lock)]
     progress = _Progress()
     output = b""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=_ROOT,
-    ) as process:
+    script = os.getppid()
+    with _child(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         try:
-            while True:
+            # When only the script is ended, by `kill`, nobody waits for this any more.
+            while os.getppid() == script:
                 if not select.select([process.stdout], [], [], 0.5)[0]:
                     progress.draw()
                 elif chunk := os.read(process.stdout.fileno(), 1 << 16):
@@ -100,6 +103,8 @@ def _install_locked(profile: str) -> None:
                     progress.read(chunk)
                 else:
                     break
+            else:
+                os.kill(os.getpid(), signal.SIGTERM)
         finally:
             progress.clear()
     if process.returncode != 0:
@@ -195,9 +200,41 @@ def _lock_file(profile: str) -> Path:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, cwd=_ROOT)
-    if done.returncode != 0:
-        _fail(command, done.returncode)
+    with _child(command) as process:
+        process.wait()
+    if process.returncode != 0:
+        _fail(command, process.returncode)
+
+
+@contextmanager
+def _child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Is killed when this process is interrupted. It is in a group of its own, for it would have
+    something to say of Ctrl-C too."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, cwd=_ROOT, process_group=0, **streams
+    ) as process:
+
+        def end(*_: object) -> NoReturn:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            _interrupted()
+
+        _on_signals(end)
+        try:
+            yield process
+        finally:
+            _on_signals(_interrupted)
+
+
+def _on_signals(handler: Callable[..., NoReturn]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    clear = b"\r\x1b[K" if sys.stderr.isatty() else b""
+    os.write(sys.stderr.fileno(), clear + b"ottla: set-up interrupted; the next run starts over\n")
+    os._exit(130)
 
 
 def _fail(command: Sequence[str], exit_code: int) -> NoReturn:
@@ -210,4 +247,5 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    _on_signals(_interrupted)
     main()

@@ -154,3 +154,9 @@ def test_a_broker(tmp_path: Path) -> None:
 
 def test_the_small_demo(tmp_path: Path) -> None:
     check(["demo", "--small"], {"TMPDIR": str(tmp_path)}, {0}, lines_max=20)
+
+
+def test_the_benchmarks(tmp_path: Path) -> None:
+    args = ["bench", "--only", "start", "--quick", "--no-kafka", "--folder", str(tmp_path)]
+    check(args, {}, {130}, moments_s=(0.1, 2.0, 0.6))
+    assert list(tmp_path.iterdir()) == []

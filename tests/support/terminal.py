@@ -28,11 +28,17 @@ _CODES = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]")
 
 
 class Terminal:
-    """`ottla ARGS` in a session of its own, whose terminal has 100 columns. From `with` to its end;
-    whatever is left then of it and of what it has started is killed."""
+    """`ottla ARGS`, or another command, in a session of its own, whose terminal has 100 columns.
+    From `with` to its end; whatever is left then of it and of what it has started is killed."""
 
-    def __init__(self, args: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self._args = args
+    def __init__(
+        self,
+        args: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] = (sys.executable, "-P", "-m", "ottla"),
+    ) -> None:
+        self._command = [*command, *args]
         self._mark = uuid.uuid4().hex
         self._environment = {
             **os.environ,
@@ -48,7 +54,7 @@ class Terminal:
         self._ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ottla", *self._args],
+            self._command,
             env=self._environment,
             stdin=its,
             stdout=its,

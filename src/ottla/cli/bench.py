@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -20,7 +21,7 @@ _ROOT = Path(__file__).resolve().parents[3]
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(args: tuple[str, ...]) -> int:
+def command(args: tuple[str, ...]) -> NoReturn:
     """Run the benchmarks side by side with Apache Kafka. Arguments are those of bench/run.py."""
     script = _ROOT / "bench" / "run.py"
     if not script.is_file():
@@ -28,4 +29,6 @@ def command(args: tuple[str, ...]) -> int:
             "the benchmarks are not part of the installed package; run `./ottla bench` in a "
             "checkout of the source"
         )
-    return subprocess.run([sys.executable, str(script), *args], cwd=_ROOT, check=False).returncode
+    # In place of this process: nobody is left in between to be told when it shall end.
+    os.chdir(_ROOT)
+    os.execv(sys.executable, [sys.executable, str(script), *args])

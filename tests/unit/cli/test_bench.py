@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,12 +20,17 @@ def test_without_a_checkout_it_says_so(
     assert "./ottla bench" in capsys.readouterr().err
 
 
-def test_arguments_and_exit_code_are_handed_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("ottla.cli.bench._ROOT", tmp_path)
+def test_arguments_and_exit_code_are_handed_on(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "run.py").write_text("import sys\nprint(sys.argv[1:])\nsys.exit(3)\n")
-
-    assert main(["bench", "--only", "start", "--help"]) == 3
-    assert capfd.readouterr().out == "['--only', 'start', '--help']\n"
+    code = (
+        "import sys; from pathlib import Path; from ottla.cli import bench, main; "
+        "bench._ROOT = Path(sys.argv[1]); main.main(['bench', *sys.argv[2:]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), "--only", "start", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "['--only', 'start', '--help']\n")

@@ -7,20 +7,27 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ottla import __version__
+from tests.support.terminal import Terminal
 from tools.environment import PROFILES
 
 ROOT = Path(__file__).resolve().parents[3]
 
 UV = """#!/bin/sh
 echo "$1 $2" >>"$ROOT/calls"
+if [ -e "$ROOT/wait-at-$1" ]; then
+    rm "$ROOT/wait-at-$1"
+    while :; do sleep 0.01; done
+fi
 case "$*" in *--requirement*) if [ -e "$ROOT/output" ]; then cat "$ROOT/output"; fi ;; esac
 if [ -e "$ROOT/fail-at-$1" ]; then exit 3; fi
 if [ "$1" = venv ]; then
@@ -44,7 +51,7 @@ class Clone:
             shutil.copy(ROOT / name, root / name)
         self.path = root / "path"
         self.path.mkdir()
-        for name in ("sh", "cat", "cmp", "dirname", "readlink", "mkdir", "chmod"):
+        for name in ("sh", "cat", "cmp", "dirname", "readlink", "mkdir", "chmod", "rm", "sleep"):
             self.put(name, f'#!/bin/sh\nexec {shutil.which(name)} "$@"\n')
         if python:
             self.put("python3.11", f'#!/bin/sh\nexec {python} "$@"\n')
@@ -250,6 +257,36 @@ def test_a_set_up_that_broke_off_is_redone_from_the_start(clone: Clone, step: st
     clone.calls()
     assert clone.run().returncode == 0
     assert clone.calls() == WHOLE_SET_UP
+
+
+@pytest.mark.parametrize("step", ["venv", "pip"])
+def test_control_c_is_one_line_and_the_next_run_starts_over(clone: Clone, step: str) -> None:
+    (clone.root / f"wait-at-{step}").touch()
+    environment = {"PATH": str(clone.path), "ROOT": str(clone.root)}
+    with Terminal([], environment, command=[str(clone.root / "ottla")]) as terminal:
+        while (clone.root / f"wait-at-{step}").exists():
+            terminal.watch(0.01)
+        terminal.press_control_c()
+        # The shell that runs the script dies of the signal, as it should.
+        assert terminal.wait(60) in (130, -signal.SIGINT)
+        assert terminal.left() == []
+    said = terminal.text.rpartition("^C")[2].split("\r")[-1]
+    assert said == "ottla: set-up interrupted; the next run starts over\n"
+    clone.calls()
+    assert clone.run().returncode == 0
+    assert clone.calls() == WHOLE_SET_UP
+
+
+def test_a_script_that_is_ended_takes_its_set_up_along(clone: Clone) -> None:
+    (clone.root / "wait-at-pip").touch()
+    environment = {"PATH": str(clone.path), "ROOT": str(clone.root)}
+    with Terminal([], environment, command=[str(clone.root / "ottla")]) as terminal:
+        while (clone.root / "wait-at-pip").exists():
+            terminal.watch(0.01)
+        terminal.process.terminate()
+        terminal.process.wait(60)
+        _, alive = psutil.wait_procs(terminal.left(), timeout=60)
+        assert alive == []
 
 
 def test_a_moved_clone_is_set_up_for_its_new_place(clone: Clone) -> None:
