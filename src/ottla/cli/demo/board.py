@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.demo.look import Look, SparkLook
 from ottla.cli.demo.read_back import READ_RECORDS, ReadRecord
-from ottla.cli.demo.results import Results
+from ottla.cli.demo.results import Results, Traffic
 from ottla.cli.sparkline import sparkline
 from ottla.cli.tables import size_text
 
@@ -43,10 +43,7 @@ def plain_line(look: Look) -> str:
         passed = [name for name, passed_s in spark.stages if passed_s is not None]
         done = f" ({passed[-1]} is there)" if passed else ""
         return f"{head}; Spark starts{done}"
-    return (
-        f"{head}; {spark.read:,} read by Spark: {day.page_views:,} page views of "
-        f"{day.visitors:,} visitors, {spark.results.sessions:,} sessions"
-    )
+    return f"{head}; {_found(spark, day)}"
 
 
 def closing_line(look: Look) -> str:
@@ -59,9 +56,13 @@ def closing_line(look: Look) -> str:
     day = spark.results.newest_day()
     if day is None:
         return f"{head}; no results yet, Spark was still starting"
+    return f"{head}, {_found(spark, day)}"
+
+
+def _found(spark: SparkLook, day: Traffic) -> str:
     return (
-        f"{head}, {spark.read:,} read by Spark: {day.page_views:,} page views of "
-        f"{day.visitors:,} visitors, {spark.results.sessions:,} sessions"
+        f"{spark.read:,} read by Spark: {day.page_views:,} page views of {day.visitors:,} "
+        f"visitors, {spark.results.sessions:,} sessions"
     )
 
 
@@ -249,13 +250,13 @@ def _answers(spark: SparkLook, room: int) -> Table:
     grid, results = _facts(room), spark.results
     minutes, final_count = spark.minutes()
     if minutes:
-        start = minutes[max(0, final_count - 1)][0]
+        start = minutes[final_count - 1][0]  # the newest if none is final
         for name, values in (
             ("page views/min", [traffic.page_views for _, traffic in minutes]),
             ("visitors/min", [traffic.visitors for _, traffic in minutes]),
         ):
             bars = _bars(values, room, "green", len(minutes) - final_count)
-            last = f"{values[max(0, final_count - 1)]:,}"
+            last = f"{values[final_count - 1]:,}"
             grid.add_row(name, last, _dim(f"at {start[11:16]}"), bars)
     day = results.newest_day()
     if day is not None:

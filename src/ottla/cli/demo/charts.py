@@ -101,26 +101,23 @@ def line_chart(
             left, top = points[-1]
             kind = "dot" if final_count == len(at_s) else "dot open"
             dots.append(f'<i class="{kind} s{number}" style="{_at(left, top)}"></i>')
-    tips = [
-        " · ".join(
-            [
-                axes.time(at),
-                *(
-                    f"{axes.value(value)} {one.name}"
-                    for one in series
-                    if (value := one.values[i]) is not None
-                ),
-                *(["may still grow"] if i >= final_count else []),
-            ]
-        )
-        for i, at in enumerate(at_s)
-    ]
-    places = " ".join(f"{left:.4g}" for left in x)
+    tips = []
+    for index, at in enumerate(at_s):
+        values = ((one.name, one.values[index]) for one in series)
+        parts = [f"{axes.value(value)} {name}" for name, value in values if value is not None]
+        grows = ["may still grow"] if index >= final_count else []
+        tips.append(" · ".join([axes.time(at), *parts, *grows]))
     return (
-        f'<div class="chart" data-at="{places}" data-tips="{escape(json.dumps(tips, ensure_ascii=False))}">'
+        f'<div class="chart" {_pointed(x, tips)}>'
         f"{_svg(title, [*_grid(marks), *svg])}{_value_labels(marks, axes.value)}"
         f"{_time_labels(first_s, last_s, axes)}{''.join(dots)}</div>"
     )
+
+
+def _pointed(places: Sequence[float], tips: Sequence[str]) -> str:
+    """What the page's script says of the point that is nearest to the pointer."""
+    at = " ".join(f"{place:.4g}" for place in places)
+    return f'data-at="{at}" data-tips="{escape(json.dumps(tips, ensure_ascii=False))}"'
 
 
 Point = tuple[float, float]
@@ -229,10 +226,9 @@ def columns(title: str, items: Sequence[tuple[str, float]], *, number: int = 1) 
             f'height="{height * _SIZE:.1f}"/>'
         )
     names = _labels([(middle, name) for middle, (name, _) in zip(middles, items, strict=True)])
-    tips = escape(json.dumps([f"{name}: {value:,.0f}" for name, value in items]))
-    places = " ".join(f"{middle:.4g}" for middle in middles)
+    tips = [f"{name}: {value:,.0f}" for name, value in items]
     return (
-        f'<div class="chart" data-at="{places}" data-tips="{tips}">'
+        f'<div class="chart" {_pointed(middles, tips)}>'
         f"{_svg(title, [*_grid(marks), *rects])}"
         f"{_value_labels(marks, lambda mark: f'{mark:,.0f}')}{names}</div>"
     )

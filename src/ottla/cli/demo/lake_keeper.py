@@ -39,22 +39,23 @@ class LakeKeeper:
 
 
 def tidy(root: str) -> None:
-    """Deletes rows of old days, then what was deleted an hour ago. The pipeline goes on meanwhile;
-    where it was quicker, the table is left for the next time."""
-    from deltalake.exceptions import CommitFailedError
+    """Deletes rows of old days, makes one file of many, and removes what that left an hour ago.
+    The pipeline goes on meanwhile; where it was quicker, the table is left for the next time."""
+    from deltalake.exceptions import DeltaError
 
     from ottla.pipeline.lake.lake import Lake
+    from ottla.pipeline.lake.schema import LakeError
 
     lake = Lake(root)
     for name in lake.names():
         try:
             _tidy_table(lake.table(name))
-        except CommitFailedError:
+        except (DeltaError, LakeError):
             continue
 
 
 def _tidy_table(table: LakeTable) -> None:
-    from ottla.pipeline.lake.maintenance import vacuum
+    from ottla.pipeline.lake.maintenance import compact, vacuum
 
     delta = table.delta()
     if _LOG_KEPT not in delta.metadata().configuration:
@@ -62,6 +63,7 @@ def _tidy_table(table: LakeTable) -> None:
     days = sorted({date.fromisoformat(values["day"]) for values in delta.partitions()})
     if days and days[0] <= (gone := days[-1] - timedelta(days=DAYS_KEPT)):
         delta.delete(f"day <= '{gone}'")
+    compact(table)
     vacuum(table, retention_hours=_HOURS_KEPT)
     delta.update_incremental()
     delta.create_checkpoint()

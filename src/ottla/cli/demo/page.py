@@ -146,7 +146,7 @@ def _traffic(spark: SparkLook) -> str:
     if not minutes:
         text = "Spark starts. The first minutes come with the first batch."
         return _waiting(title, text, _stages(spark), kind="wide")
-    last = minutes[max(0, final_count - 1)][1]
+    last = minutes[final_count - 1][1]  # the newest if none is final
     plot = line_chart(
         title,
         [datetime.fromisoformat(start).timestamp() for start, _ in minutes],
