@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from ottla import __version__
 from ottla.cli.pipeline.options import EXTRA
+from ottla.cli.port_owner import port_owner
 from ottla.cli.tables import size_text
 from ottla.pipeline.run.java import OLDEST_VERSION
 
@@ -186,7 +187,9 @@ def check_port(host: str, port: int) -> Finding:
                     continue  # ::1 in a container without IPv6
                 if error.errno == errno.EADDRINUSE and is_kafka(host, port):
                     return Finding("port", Verdict.NOTE, f"a Kafka broker runs on {place}", other)
+                owner = port_owner(port)
                 found = f"cannot listen on {place}: {error.strerror}"
+                found += f" by {owner}" if owner else ""
                 return Finding("port", Verdict.PROBLEM, found, other)
     return Finding("port", Verdict.OK, f"{place} is free")
 

@@ -124,6 +124,7 @@ def test_what_runs_spark_has_it_installed_and_is_told_how_large_it_is(
         "pipeline",
         "pipeline --help",
         "pipeline list",
+        "pipeline show activity",
         "pipeline run --help",
     ],
 )
