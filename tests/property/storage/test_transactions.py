@@ -131,6 +131,7 @@ class TransactionsMachine(RuleBasedStateMachine):
             clock=self.clock,
             workers=self.workers,
             memory=AppendMemory(),
+            checks_records=True,
         )
 
     @rule()
