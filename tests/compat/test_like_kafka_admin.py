@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
 from ottla.server.apis import ANSWERED
 from ottla.wire.api import ApiKey
 from ottla.wire.codec import decode
@@ -15,6 +17,11 @@ from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -22,7 +29,7 @@ from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, Descri
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.ottla_process import OttlaProcess
 from tests.support.raw_client import as_dict
-from tests.support.side_by_side import Both, Subject, a_batch, assert_alike, settle
+from tests.support.side_by_side import NOW_MS, Both, Subject, a_batch, assert_alike, settle
 from tools.reference.compatibility import KAFKA_APIS
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
@@ -151,6 +158,22 @@ def test_describe_configs(both: Both, topic: str, version: int) -> None:
     assert_alike(both, scenario)
 
 
+def test_a_resource_that_is_described_twice(both: Both, topic: str) -> None:
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic)
+        resources = [
+            DescribeConfigsResource(
+                resource_type=TOPIC, resource_name=name, configuration_keys=keys
+            )
+            for name in (topic, topic, f"{topic}-missing", f"{topic}-missing")
+            for keys in (["retention.ms"], ["segment.ms"], ["retention.ms"])
+        ]
+        settle(subject.client)
+        return as_dict(subject.ask(DescribeConfigsRequest(resources=resources)))
+
+    assert_alike(both, scenario)
+
+
 def alter(
     subject: Subject,
     kind: int,
@@ -187,6 +210,9 @@ def test_incremental_alter_configs(both: Both, topic: str, version: int) -> None
         (TOPIC, topic, ("cleanup.policy", SUBTRACT, "delete")),
         (TOPIC, topic),
         (TOPIC, f"{topic}-missing", ("retention.ms", SET, "7000")),
+        (TOPIC, f"{topic}-missing", ("retention.ms", SET, "x")),
+        (TOPIC, f"{topic}-missing", ("no.such.setting", SET, "x")),
+        (TOPIC, "a b", ("retention.ms", SET, "x")),
         (TOPIC, "a b", ("retention.ms", SET, "7000")),
         (TOPIC, "", ("retention.ms", SET, "7000")),
         (BROKER, "2", ("message.max.bytes", SET, "2000000")),
@@ -250,6 +276,8 @@ def test_alter_configs(both: Both, topic: str, version: int) -> None:
             replace(subject, TOPIC, topic, no_such_setting="x"),
             replace(subject, TOPIC, topic, retention_ms=None),
             replace(subject, TOPIC, f"{topic}-missing", retention_ms="1"),
+            replace(subject, TOPIC, f"{topic}-missing", retention_ms="x"),
+            replace(subject, TOPIC, f"{topic}-missing", no_such_setting="x"),
             replace(subject, BROKER, "7", message_max_bytes="1"),
             replace(subject, 77, "x"),
             replace(subject, TOPIC, topic),
@@ -298,5 +326,23 @@ def test_describe_log_dirs(both: Both, topic: str, version: int) -> None:
                 for one in result["topics"]:
                     one["partitions"].sort(key=lambda partition: partition["partition_index"])
         return answers
+
+    assert_alike(both, scenario)
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
+def test_delete_records(both: Both, topic: str, policy: str) -> None:
+    def delete(subject: Subject, offset: int, partition: int = 0) -> Any:
+        asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=topic, partitions=[asked])], timeout_ms=10_000
+        )
+        return as_dict(subject.ask(request))
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, cleanup_policy=policy)
+        for _ in range(3):
+            subject.produce(topic, build_batch([Record(0, NOW_MS, b"k", b"v")]))
+        return [delete(subject, offset) for offset in (99, -2, 1, 0, -1)] + [delete(subject, 0, 7)]
 
     assert_alike(both, scenario)

@@ -190,6 +190,24 @@ def test_sessions(both: Both, topic: str, version: int) -> None:
     assert_alike(both, scenario)
 
 
+@pytest.mark.parametrize("version", [12, 18])
+def test_a_session_whose_last_partition_is_forgotten_is_over(
+    both: Both, topic: str, version: int
+) -> None:
+    def scenario(subject: Subject) -> Any:
+        fill(subject, topic)
+        session = Session(subject, topic, version)
+        seen = [session.fetch({0: 0})]
+        known = session.id
+        seen.append(session.fetch({}, forgotten=(0,)))
+        session.id = known
+        seen.append(session.fetch({}))
+        seen.append(session.fetch({0: 0}))
+        return seen
+
+    assert_alike(both, scenario)
+
+
 def test_session_errors(both: Both, topic: str) -> None:
     def scenario(subject: Subject) -> Any:
         fill(subject, topic)

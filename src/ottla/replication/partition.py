@@ -528,6 +528,12 @@ class Partition:
 
     def delete_records(self, before_offset: int) -> int:
         """Moves the log's start; -1 stands for the high watermark. Returns the new start."""
+        if "delete" not in self.log.config.cleanup_policy and self.log.config.cleanup_policy:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{self.topic_partition} is compacted only; records are deleted by offset only "
+                "where cleanup.policy has delete",
+            )
         if before_offset == -1:
             before_offset = self.high_watermark
         if not 0 <= before_offset <= self.high_watermark:
@@ -535,12 +541,6 @@ class Partition:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{self.topic_partition} has committed offsets up to {self.high_watermark}, "
                 f"records before {before_offset} cannot be deleted",
-            )
-        if "delete" not in self.log.config.cleanup_policy and self.log.config.cleanup_policy:
-            raise KafkaError(
-                ErrorCode.POLICY_VIOLATION,
-                f"{self.topic_partition} is compacted only; records are deleted by offset only "
-                "where cleanup.policy has delete",
             )
         self.log.advance_log_start_offset(before_offset)
         return self.log.log_start_offset

@@ -83,8 +83,13 @@ async def _change(
     if kind is ResourceType.TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all topics.")
-        check_topic(services, name)
         plan = planner.plan_topic(resource)
+        try:
+            check_topic(services, name)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                plan({})  # A bad setting is said first, as in Kafka.
+            raise
         await services.configs.change_topic(name, plan, validate_only=validate_only)
     elif kind is ResourceType.GROUP:
         check_group(name)

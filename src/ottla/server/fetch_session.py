@@ -233,7 +233,11 @@ class FetchSessions:
                 session.last_used_s = self._clock.monotonic_s()
                 self._sessions[session.id] = session
             return session, False
-        return self._resume(request, uses_topic_ids), True
+        session = self._resume(request, uses_topic_ids)
+        if not session.partitions:
+            self._close(session.id)  # There is nothing left to remember.
+            return FetchSession(NO_SESSION, uses_topic_ids), False
+        return session, True
 
     def _resume(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)

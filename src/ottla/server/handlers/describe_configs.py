@@ -6,6 +6,7 @@ v1 brought synonyms and sources, v3 documentation and types.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Hashable
 
 from ottla import __version__
 from ottla.kernel.config.definition import ConfigSource, ConfigType
@@ -18,7 +19,6 @@ from ottla.kernel.config.describe import (
 )
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.once import once
 from ottla.server.resources import (
     ResourceType,
     broker_of,
@@ -39,6 +39,9 @@ from ottla.wire.messages.describe_configs import (
 RESOURCE_COUNT_MAX = 10_000
 """That one request describes. A name takes a few bytes of it, and its settings 10 KB of memory; and
 any name can be that of a group."""
+REPEATED_COUNT_MAX = 100
+"""What is named again is described again, as in Kafka; but one short name, half a million times,
+must not be answered with gigabytes."""
 
 _SOFTWARE = Described(
     name="ottla.version",
@@ -57,12 +60,23 @@ async def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     results: list[DescribeConfigsResult] = []
-    for number, resource in enumerate(once(request.resources, _name_of)):
+    known: dict[Hashable, DescribeConfigsResult] = {}
+    for number, resource in enumerate(request.resources):
+        again = known.get(_name_of(resource))
+        if again is not None and len(results) - len(known) < REPEATED_COUNT_MAX:
+            results.append(again)
+            continue
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         results.append(result)
+        known.setdefault(_name_of(resource), result)
         try:
+            if again is not None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"A request names what it has named before at most {REPEATED_COUNT_MAX} times.",
+                )
             if number >= RESOURCE_COUNT_MAX:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
