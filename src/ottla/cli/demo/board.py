@@ -94,7 +94,9 @@ def board(look: Look, width: int, height: int) -> RenderableType:
     padding = 1 if width < _NARROW else 2
     room = width - 2 * (padding + 1)
     flow, hints = _flow(look, room), _hints(look)
-    lines = height - flow.row_count - hints.row_count - _LINES
+    # Commands with an address are folded where the terminal is narrow.
+    hint_lines = sum(-(-len(hint) // (room - _HINT - _GAP)) for hint in look.commands) + 1
+    lines = height - flow.row_count - hint_lines - _LINES
     return Panel(
         Group(flow, Text(), *_middle(look, room, lines), Text(), hints),
         title=Text(f"ottla {look.version} on {look.bootstrap}", style="bold"),

@@ -35,6 +35,15 @@ def test_it_fits_the_terminal(width: int, spark: SparkLook | None) -> None:
     assert found[-1].startswith("╰")
 
 
+@pytest.mark.parametrize("spark", [None, a_starting_spark(), a_spark_look()])
+def test_long_commands_fit_a_narrow_terminal(spark: SparkLook | None) -> None:
+    commands = ["ottla consume activity --bootstrap 127.0.0.1:44405"] * 2
+    found = drawn(a_look(spark=spark, commands=commands), 60)
+
+    assert len(found) <= 24
+    assert "".join(line.strip("│ ") for line in found).count("127.0.0.1:44405") == 2
+
+
 def test_it_shows_the_broker_and_what_to_try_from_the_first_second() -> None:
     text = "\n".join(drawn(a_look(spark=a_starting_spark())))
 
