@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ottla.cli.options import iso_of
 
@@ -20,12 +20,15 @@ class Column(NamedTuple):
     is_number: bool = False
     rank: int = 0
     """0 always stays. Of the others the highest is left out first when a terminal is narrow."""
+    is_whole: bool = False
+    """It never folds, as numbers do not: bars, say."""
 
 
 Rows = Sequence[Sequence[str]]
 
 _GAP = 2
 """Between two columns."""
+_SENTENCE = 18
 
 # What a cell means decides its colour, and a colour never says what the text does not.
 _STYLES = {"ok": "green", "offline": "bold red", "none": "bold red"}
@@ -117,15 +120,13 @@ def or_dash(value: object) -> str:
 
 
 def drawn_table(columns: Sequence[Column], rows: Rows, width: int) -> Table:
-    """For a terminal of this width. What is still too wide folds: names between their words, or
-    where they must, and numbers never."""
+    """For a terminal of this width. What is still too wide folds: text between its words, and names
+    where they must."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    needed = _needed(columns, rows, width)
     kept = fitting(columns, rows, width)
-    has_room = _total(needed, kept) <= width
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -133,15 +134,10 @@ def drawn_table(columns: Sequence[Column], rows: Rows, width: int) -> Table:
         padding=(0, _GAP - 1, 0, 0),  # The box has a column of its own between two.
         header_style="bold",
     )
-    for index in kept:
+    for index, column_width in zip(kept, _widths(columns, rows, kept, width), strict=True):
         column = columns[index]
-        table.add_column(
-            column.title,
-            justify="right" if column.is_number else "left",
-            overflow="fold",
-            no_wrap=column.is_number,
-            min_width=needed[index] if has_room else None,
-        )
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        table.add_column(column.title, justify=justify, overflow="fold", width=column_width)
     for row in rows:
         table.add_row(*(Text(row[index], style=style_of(row[index])) for index in kept))
     return table
@@ -149,9 +145,9 @@ def drawn_table(columns: Sequence[Column], rows: Rows, width: int) -> Table:
 
 def fitting(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
     """Which columns a terminal of this width has room for."""
-    needed = _needed(columns, rows, width)
+    narrowest = _narrowest(columns, rows, width)
     kept = list(range(len(columns)))
-    while _total(needed, kept) > width:
+    while sum(narrowest[index] for index in kept) > _room(kept, width):
         least = max(kept, key=lambda index: (columns[index].rank, index))
         if columns[least].rank == 0:
             break
@@ -159,27 +155,50 @@ def fitting(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
     return kept
 
 
-def _needed(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
-    """How narrow a column may be: its longest word stays whole, unless that takes half of the
-    terminal. Such a name folds, rather than to leave out everything beside it."""
+def _widths(columns: Sequence[Column], rows: Rows, kept: Sequence[int], width: int) -> list[int]:
+    """What is left when all have what they need goes to those that need least more to be whole.
+    rich itself shrinks the widest, and cuts what does not fit then."""
+    narrowest, widest = _narrowest(columns, rows, width), _widest(columns, rows)
+    widths = {index: narrowest[index] for index in kept}
+    left = _room(kept, width) - sum(widths.values())
+    for index in sorted(kept, key=lambda index: widest[index] - narrowest[index]):
+        more = max(0, min(left, widest[index] - narrowest[index]))
+        widths[index] += more
+        left -= more
+    while left < 0 and max(widths.values()) > 1:  # narrower than anybody reads
+        widths[max(kept, key=lambda index: widths[index])] -= 1
+        left += 1
+    return [widths[index] for index in kept]
+
+
+def _room(kept: Sequence[int], width: int) -> int:
+    return width - _GAP * (len(kept) - 1)
+
+
+def _widest(columns: Sequence[Column], rows: Rows) -> list[int]:
     return [
-        max(
-            len(column.title),
-            *(
-                len(cell) if column.is_number else min(_longest_word(cell), width // 2)
-                for cell in ("", *(row[index] for row in rows))
-            ),
-        )
+        max(len(column.title), *(len(row[index]) for row in rows), 0)
         for index, column in enumerate(columns)
     ]
 
 
-def _longest_word(cell: str) -> int:
-    return max(map(len, cell.split()), default=0)
+def _narrowest(columns: Sequence[Column], rows: Rows, width: int) -> list[int]:
+    """Its longest word stays whole, unless that takes half of the terminal. Such a name folds,
+    rather than to leave out everything beside it. Sentences have room for some words."""
+    return [
+        widest
+        if column.is_number or column.is_whole
+        else max(
+            _longest_word(column.title),
+            min(widest, _SENTENCE),
+            *(min(_longest_word(row[index]), width // 2) for row in rows),
+        )
+        for index, (column, widest) in enumerate(zip(columns, _widest(columns, rows), strict=True))
+    ]
 
 
-def _total(needed: Sequence[int], kept: Sequence[int]) -> int:
-    return sum(needed[index] + _GAP for index in kept) - _GAP
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
 
 
 def style_of(cell: str) -> str:

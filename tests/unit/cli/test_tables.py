@@ -79,6 +79,27 @@ def test_words_and_numbers_stay_whole_and_a_long_name_folds() -> None:
     assert "".join(line.split("  ")[0].strip() for line in lines[2:]) == name
 
 
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 120])
+def test_nothing_that_is_shown_is_cut(width: int) -> None:
+    columns = [Column("TOPIC"), Column("LAG", is_number=True), Column("NOTE"), Column("", rank=1)]
+    name = "eu-west-1.shop.orders.enriched.by-customer.v2"
+    rows = [[name, "1200", "5000 is behind the latest", "read-only"], ["a", "7", "", "read-only"]]
+
+    lines = drawn_lines(columns, rows, width=width)
+    assert max(map(len, lines)) <= width
+    shown = " ".join(lines)
+    assert "1200" in shown
+    assert all(word in shown for word in rows[0][2].split())
+    assert shown.count("read-only") in (0, 2)
+
+
+def test_bars_are_shown_whole_or_not_at_all() -> None:
+    columns = [Column("A"), Column("", rank=1, is_whole=True)]
+
+    assert fitting(columns, [["x", "█" * 30]], 33) == [0, 1]
+    assert fitting(columns, [["x", "█" * 30]], 32) == [0]
+
+
 def test_a_terminal_is_told_what_it_does_not_see(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,10 +57,11 @@ def command(cluster: Cluster, as_json: bool) -> None:
 def _print_cluster(found: Json) -> None:
     heading(f"Cluster {found['cluster_id']}")
     size = "-" if found["size_bytes"] is None else f"{size_text(found['size_bytes'])} on disk"
+    internal = f", {found['internal_topics']} internal" if found["internal_topics"] else ""
     print_facts(
         [
             ("software", software_text(found["brokers"])),
-            ("topics", f"{found['topics']:,}, of these {found['internal_topics']} internal"),
+            ("topics", f"{found['topics']:,}{internal}"),
             ("partitions", f"{found['partitions']:,}"),
             ("groups", "-" if found["groups"] is None else f"{found['groups']:,}"),
             ("size", size),

@@ -9,6 +9,7 @@ import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.errors import ExitCode
+from ottla.cli.groups.list import NO_GROUPS
 from ottla.cli.groups.read import Json, described_groups, listed_groups
 from ottla.cli.name_completion import complete_group
 from ottla.cli.options import json_option
@@ -66,6 +67,8 @@ def describe(
     if as_json:
         print_json(groups)
         return ExitCode.OK
+    if not groups and sys.stdout.isatty():
+        print(NO_GROUPS)
     for index, group in enumerate(groups):
         if index:
             print()

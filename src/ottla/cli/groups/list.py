@@ -11,6 +11,8 @@ from ottla.cli.groups.read import listed_groups, summarized_groups
 from ottla.cli.options import json_option
 from ottla.cli.tables import Column, or_dash, print_json, print_table
 
+NO_GROUPS = "No groups yet. Make one: ottla consume TOPIC --group NAME"
+
 _COLUMNS = [
     Column("GROUP"),
     Column("STATE", rank=1),
@@ -43,4 +45,4 @@ def list_groups(cluster: Cluster, only_names: bool, as_json: bool) -> None:
         keys = ("group", "state", "members", "lag", "type")
         print_table(_COLUMNS, [[or_dash(group[key]) for key in keys] for group in groups])
     elif sys.stdout.isatty():
-        print("No groups yet. Make one: ottla consume TOPIC --group NAME")
+        print(NO_GROUPS)

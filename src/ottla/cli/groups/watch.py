@@ -147,7 +147,7 @@ def _drawn_lags(group: Json, history: LagHistory, width: int) -> Table:
         Column("LATEST", is_number=True, rank=5),
         Column("LAG", is_number=True),
         Column("TREND", is_number=True, rank=1),
-        Column("", is_number=True, rank=2),
+        Column("", rank=2, is_whole=True),
         Column("MEMBER", rank=3),
     ]
     owners = [part["member_id"] for part in group["partitions"] if part["member_id"]]

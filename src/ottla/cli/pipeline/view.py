@@ -30,12 +30,12 @@ COLUMNS = (
     Column("BATCH", is_number=True, rank=2),
     Column("ROWS", is_number=True, rank=1),
     Column("ROWS/S", is_number=True),
-    Column("", rank=5),
+    Column("", rank=5, is_whole=True),
     Column("TIME", is_number=True, rank=3),
-    Column("", rank=7),
+    Column("", rank=7, is_whole=True),
     Column("WATERMARK", rank=4),
     Column("LAG", is_number=True),
-    Column("", rank=6),
+    Column("", rank=6, is_whole=True),
 )
 _STATE = 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from ottla.cli.name_completion import complete_topic
 from ottla.cli.offsets import EARLIEST, LATEST, offsets_of
 from ottla.cli.options import json_option
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table
+from ottla.cli.topics.list import NO_TOPICS
 
 Json = dict[str, Any]
 
@@ -61,6 +63,8 @@ def describe(
         print_json(topics)
     elif unhealthy and not topics:
         print("every partition is healthy")
+    elif not topics and sys.stdout.isatty():
+        print(NO_TOPICS)
     else:
         for index, topic in enumerate(topics):
             _print_topic(topic, is_first=index == 0)

@@ -18,6 +18,8 @@ from ottla.cli.tables import Column, or_dash, print_json, print_table, size_text
 
 Json = dict[str, Any]
 
+NO_TOPICS = "No topics yet. Create one: ottla topics create NAME"
+
 _COLUMNS = [
     Column("TOPIC"),
     Column("PARTITIONS", is_number=True, rank=3),
@@ -55,7 +57,7 @@ def list_topics(cluster: Cluster, internal: bool, only_names: bool, as_json: boo
     elif topics:
         _print_list(topics)
     elif sys.stdout.isatty():
-        print("No topics yet. Create one: ottla topics create NAME")
+        print(NO_TOPICS)
 
 
 def _described(

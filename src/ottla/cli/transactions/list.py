@@ -98,4 +98,9 @@ def list_transactions(
         keys = ("transactional_id", "coordinator_id", "producer_id", "state")
         print_table(columns, [[str(one[key]) for key in keys] for one in transactions])
     elif sys.stdout.isatty():
-        print("no such transactions; a producer with a transactional.id begins them")
+        is_filtered = request != ListTransactionsRequest()
+        print(
+            "No such transactions."
+            if is_filtered
+            else "No transactions yet. A producer with a transactional.id begins one."
+        )

@@ -51,7 +51,7 @@ def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == (
         "Cluster 4tNo06p7QbyXICe_1sk_OQ\n"
         "software    Ottla 0.1.0\n"
-        "topics      1,002, of these 2 internal\n"
+        "topics      1,002, 2 internal\n"
         "partitions  2,000\n"
         "groups      7\n"
         "size        3.0 MB on disk\n"

@@ -36,4 +36,6 @@ def test_a_cluster_without_groups(
     assert capsys.readouterr().out == "[]\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["groups", "list"]) == 0
-    assert capsys.readouterr().out.startswith("No groups yet. Make one: ottla consume TOPIC --gr")
+    assert main(["groups", "describe"]) == 0
+    sentence = "No groups yet. Make one: ottla consume TOPIC --group NAME\n"
+    assert capsys.readouterr().out == 2 * sentence

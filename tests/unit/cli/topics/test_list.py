@@ -97,4 +97,6 @@ def test_a_cluster_without_topics(
     assert capsys.readouterr().out == ""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["topics", "list"]) == 0
-    assert capsys.readouterr().out == "No topics yet. Create one: ottla topics create NAME\n"
+    assert main(["topics", "describe"]) == 0
+    sentence = "No topics yet. Create one: ottla topics create NAME\n"
+    assert capsys.readouterr().out == 2 * sentence

@@ -58,3 +58,14 @@ def test_usage_errors(
 ) -> None:
     assert main(["transactions", "list", *args]) == 2
     assert capsys.readouterr().err.startswith("ottla: ")
+
+
+def test_none_yet_is_told_from_none_of_this_kind(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    assert main(["transactions", "list"]) == 0
+    assert capsys.readouterr().out.startswith("No transactions yet. ")
+    assert main(["transactions", "list", "--state", "Ongoing"]) == 0
+    assert capsys.readouterr().out == "No such transactions.\n"

@@ -72,7 +72,7 @@ def _print_minutes(minutes: Sequence[Json]) -> None:
         Column("A MINUTE"),
         Column("NEWEST", is_number=True),
         Column("HIGHEST", is_number=True),
-        Column(f"LAST {MINUTES_SHOWN} MINUTES", rank=1),
+        Column(f"LAST {MINUTES_SHOWN} MINUTES", rank=1, is_whole=True),
     ]
     rows = []
     for name, key in (("page views", "page_views"), ("visitors", "visitors")):
@@ -82,7 +82,7 @@ def _print_minutes(minutes: Sequence[Json]) -> None:
 
 
 def _print_ranking(title: str, places: Sequence[Json]) -> None:
-    columns = [Column(title), Column("COUNT", is_number=True), Column("", rank=1)]
+    columns = [Column(title), Column("COUNT", is_number=True), Column("", rank=1, is_whole=True)]
     highest = max(place["count"] for place in places)
     rows = [
         [

@@ -18,7 +18,7 @@ _COLUMNS = [
     Column("LINES", is_number=True, rank=2),
     Column("ERRORS", is_number=True, rank=3),
     Column("RATE", is_number=True),
-    Column(f"ERRORS IN THE LAST {MINUTES_SHOWN} MINUTES", rank=1),
+    Column(f"ERRORS IN THE LAST {MINUTES_SHOWN} MINUTES", rank=1, is_whole=True),
 ]
 
 

@@ -31,7 +31,7 @@ _WINDOW_COLUMNS = [
     Column("HOSTS", is_number=True, rank=2),
     Column("MEAN", is_number=True),
     Column("P99", is_number=True),
-    Column(f"MEAN OF THE LAST {MINUTES_SHOWN} MINUTES", rank=1),
+    Column(f"MEAN OF THE LAST {MINUTES_SHOWN} MINUTES", rank=1, is_whole=True),
 ]
 
 

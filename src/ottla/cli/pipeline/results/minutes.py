@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-MINUTES_SHOWN = 40
+MINUTES_SHOWN = 30
 
 
 def last_minutes(values: Mapping[str, float], count: int = MINUTES_SHOWN) -> list[float]:

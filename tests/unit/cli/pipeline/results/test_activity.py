@@ -55,7 +55,7 @@ def test_it_is_shown_as_tables_and_bars(capsys: pytest.CaptureFixture[str]) -> N
         "2026-01-01  1,060 page views of 530 visitors\n"
         "sessions    2, 2 min and 3.5 actions on average\n"
         "\n"
-        "A MINUTE    NEWEST  HIGHEST  LAST 40 MINUTES\n"
+        "A MINUTE    NEWEST  HIGHEST  LAST 30 MINUTES\n"
         "page views      40       40  ▅▁█\n"
         "visitors        20       20  ▅▁█\n"
         "\n"

@@ -28,8 +28,8 @@ def test_the_last_minutes_by_metric_over_all_hosts(tmp_path: Path) -> None:
         for length, start, host, count, mean in [
             ("1m", NEWEST, "a", 10, 20.0),
             ("1m", NEWEST, "b", 30, 40.0),
-            ("1m", NEWEST - timedelta(minutes=39), "a", 1, 5.0),  # yesterday
-            ("1m", NEWEST - timedelta(minutes=40), "a", 1, 7.0),  # too old
+            ("1m", NEWEST - timedelta(minutes=29), "a", 1, 5.0),  # yesterday
+            ("1m", NEWEST - timedelta(minutes=30), "a", 1, 7.0),  # too old
             ("1h", NEWEST, "a", 1, 1000.0),
         ]
     ]
@@ -42,7 +42,7 @@ def test_the_last_minutes_by_metric_over_all_hosts(tmp_path: Path) -> None:
             "metric": "cpu_percent",
             "hosts": 2,
             "minutes": [
-                {"start": "2026-01-01T23:31:00.000Z", "mean": 5.0, "p99": 10.0},
+                {"start": "2026-01-01T23:41:00.000Z", "mean": 5.0, "p99": 10.0},
                 {"start": "2026-01-02T00:10:00.000Z", "mean": 35.0, "p99": 80.0},
             ],
         }
