@@ -71,10 +71,13 @@ def plain(columns: Sequence[Column], rows: Rows) -> str:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    print(facts_text(facts))
+
+
+def facts_text(facts: Sequence[tuple[str, str]]) -> str:
     """Names and values below one another."""
     width = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        print(f"{name.ljust(width)}  {value}")
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in facts)
 
 
 def heading(text: str) -> None:

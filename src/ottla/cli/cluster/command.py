@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.cluster.read import Json, described_cluster, software_text
+from ottla.cli.errors import ExitCode
 from ottla.cli.health import health_text
 from ottla.cli.options import json_option
 from ottla.cli.tables import (
     Column,
+    drawn_table,
+    facts_text,
     heading,
     or_dash,
     print_facts,
@@ -19,6 +26,10 @@ from ottla.cli.tables import (
     print_table,
     size_text,
 )
+from ottla.cli.watching import now_text, watch, watch_options
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _COLUMNS = [
     Column("BROKER", is_number=True),
@@ -32,9 +43,12 @@ _COLUMNS = [
 
 
 @click.command("cluster")
+@watch_options("how it changes")
 @json_option
 @client_options
-def command(cluster: Cluster, as_json: bool) -> None:
+def command(
+    cluster: Cluster, is_watched: bool, interval_s: float, samples: int | None, as_json: bool
+) -> int:
     """Show a cluster: its brokers, its health, and how much it holds.
 
     SIZE is that on disk, of all replicas. LEADS and REPLICAS count partitions. Brokers of Apache
@@ -46,32 +60,83 @@ def command(cluster: Cluster, as_json: bool) -> None:
       "is_controller", "software", "version", "leads", "replicas", "size_bytes"}],
       "missing_brokers": [ID], "topics", "internal_topics", "partitions", "groups", "size_bytes",
       "problems": {PROBLEM: PARTITIONS}}; what is not known is null.
+    With --watch too: the same, with "time", on a line for each sample.
     """
-    found = described_cluster(cluster, cluster.admin())
+    admin = cluster.admin()
+    if is_watched:
+        read = partial(described_cluster, cluster, admin)
+        return watch(read, partial(_show, as_json=as_json), interval_s, samples)
+    found = described_cluster(cluster, admin)
     if as_json:
         print_json(found)
-    else:
-        _print_cluster(found)
-
-
-def _print_cluster(found: Json) -> None:
-    heading(f"Cluster {found['cluster_id']}")
-    size = "-" if found["size_bytes"] is None else f"{size_text(found['size_bytes'])} on disk"
-    internal = f", {found['internal_topics']} internal" if found["internal_topics"] else ""
-    print_facts(
-        [
-            ("software", software_text(found["brokers"])),
-            ("topics", f"{found['topics']:,}{internal}"),
-            ("partitions", f"{found['partitions']:,}"),
-            ("groups", "-" if found["groups"] is None else f"{found['groups']:,}"),
-            ("size", size),
-            ("health", health_of(found)),
-        ]
-    )
+        return ExitCode.OK
+    heading(_title(found))
+    print_facts(_facts(found))
     print()
-    _print_brokers(found["brokers"])
+    print_table(_COLUMNS, _rows(found))
     if any(found["problems"].values()) and sys.stdout.isatty():
         print("\nottla topics describe --unhealthy --internal")
+    return ExitCode.OK
+
+
+def _show(shown: Iterator[Json], *, as_json: bool) -> None:
+    if as_json:
+        for found in shown:
+            print(json.dumps({"time": now_text(), **found}, ensure_ascii=False), flush=True)
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console()
+        with Live(console=console, auto_refresh=False) as live:
+            for found in shown:
+                live.update(drawn(found, console.width), refresh=True)
+    else:
+        for found in shown:
+            print(f"{now_text()}  {summary_line(found)}", flush=True)
+
+
+def drawn(found: Json, width: int) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(
+        Text(_title(found), style="bold"),
+        Text(facts_text(_facts(found))),
+        Text(),
+        drawn_table(_COLUMNS, _rows(found), width),
+        Text(),
+        Text("Ctrl-C ends", style="dim"),
+    )
+
+
+def summary_line(found: Json) -> str:
+    """For a log."""
+    counts = {**found, "brokers": len(found["brokers"])}
+    names = ("brokers", "topics", "partitions", "groups")
+    totals = "  ".join(f"{or_dash(counts[name])} {name}" for name in names)
+    return f"{totals}  {_size(found)}  {health_of(found)}"
+
+
+def _title(found: Json) -> str:
+    return f"Cluster {found['cluster_id']}"
+
+
+def _facts(found: Json) -> list[tuple[str, str]]:
+    internal = f", {found['internal_topics']} internal" if found["internal_topics"] else ""
+    return [
+        ("software", software_text(found["brokers"])),
+        ("topics", f"{found['topics']:,}{internal}"),
+        ("partitions", f"{found['partitions']:,}"),
+        ("groups", "-" if found["groups"] is None else f"{found['groups']:,}"),
+        ("size", _size(found)),
+        ("health", health_of(found)),
+    ]
+
+
+def _size(found: Json) -> str:
+    """Of a cluster, or of one of its brokers."""
+    return "-" if found["size_bytes"] is None else size_text(found["size_bytes"])
 
 
 def health_of(found: Json) -> str:
@@ -85,8 +150,8 @@ def health_of(found: Json) -> str:
     return gone if problems == "ok" else f"{problems}; {gone}"
 
 
-def _print_brokers(brokers: list[Json]) -> None:
-    rows = [
+def _rows(found: Json) -> list[list[str]]:
+    return [
         [
             str(broker["id"]),
             f"{broker['host']}:{broker['port']}",
@@ -94,8 +159,7 @@ def _print_brokers(brokers: list[Json]) -> None:
             {True: "yes", False: "", None: "-"}[broker["is_controller"]],
             f"{broker['leads']:,}",
             f"{broker['replicas']:,}",
-            "-" if broker["size_bytes"] is None else size_text(broker["size_bytes"]),
+            _size(broker),
         ]
-        for broker in brokers
+        for broker in found["brokers"]
     ]
-    print_table(_COLUMNS, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import click
 
@@ -15,21 +16,12 @@ from ottla.cli.name_completion import complete_group
 from ottla.cli.options import json_option
 from ottla.cli.short_ids import short_ids
 from ottla.cli.tables import Column, heading, or_dash, print_facts, print_json, print_table
+from ottla.cli.watching import watch, watch_options
 
 
 @click.command("describe")
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_group)
-@click.option("-w", "--watch", "is_watched", is_flag=True, help="Go on, and show the trend.")
-@click.option(
-    "--interval",
-    "interval_s",
-    type=click.FloatRange(0.1),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --watch: how often.",
-)
-@click.option("--samples", type=click.IntRange(1), help="With --watch: how many, then end.")
+@watch_options("the trend")
 @json_option
 @client_options
 def describe(
@@ -60,9 +52,9 @@ def describe(
         return described_groups(admin, listed, must_exist=False)
 
     if is_watched:
-        from ottla.cli.groups.watch import watch
+        from ottla.cli.groups.watch import show
 
-        return watch(read, interval_s, samples, as_json=as_json)
+        return watch(read, partial(show, as_json=as_json), interval_s, samples)
     groups = read()
     if as_json:
         print_json(groups)

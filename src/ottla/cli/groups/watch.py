@@ -8,16 +8,13 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from threading import Event
 from typing import TYPE_CHECKING
 
-from ottla.cli.errors import ExitCode
 from ottla.cli.groups.read import Json
-from ottla.cli.interrupts import stoppable
-from ottla.cli.options import iso_of
 from ottla.cli.short_ids import short_ids
 from ottla.cli.sparkline import sparkline
 from ottla.cli.tables import Column, drawn_table
+from ottla.cli.watching import now_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,7 +24,6 @@ _HISTORY = 30
 _BARS = 20
 
 Key = tuple[str, str, int]
-Read = Callable[[], list[Json]]
 
 
 class LagHistory:
@@ -70,18 +66,11 @@ def trend_text(rate: float | None) -> str:
     return f"{rate:+,.1f}/s"
 
 
-def watch(read: Read, interval_s: float, samples: int | None, *, as_json: bool) -> int:
-    """Reads again and again until it has done so `samples` times, or is told to stop."""
+def show(shown: Iterator[list[Json]], *, as_json: bool) -> None:
     history = LagHistory()
-    with stoppable() as stop:
-        _show(_samples(read, history, interval_s, samples, stop), history, as_json=as_json)
-    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.OK
-
-
-def _show(shown: Iterator[list[Json]], history: LagHistory, *, as_json: bool) -> None:
     if as_json:
         for groups in shown:
-            text = json.dumps({"time": _now(), "groups": groups}, ensure_ascii=False)
+            text = json.dumps({"time": now_text(), "groups": groups}, ensure_ascii=False)
             print(text, flush=True)
     elif sys.stdout.isatty():
         from rich.console import Console
@@ -90,29 +79,13 @@ def _show(shown: Iterator[list[Json]], history: LagHistory, *, as_json: bool) ->
         console = Console()
         with Live(console=console, auto_refresh=False) as live:
             for groups in shown:
+                history.add(groups)
                 live.update(drawn(groups, history, console.width), refresh=True)
     else:
         for groups in shown:
-            for line in plain_lines(_now(), groups, history):
+            history.add(groups)
+            for line in plain_lines(now_text(), groups, history):
                 print(line, flush=True)
-
-
-def _samples(
-    read: Read, history: LagHistory, interval_s: float, samples: int | None, stop: Event
-) -> Iterator[list[Json]]:
-    taken = 0
-    while not stop.is_set():
-        groups = read()
-        history.add(groups)
-        yield groups
-        taken += 1
-        if taken == samples:
-            return
-        stop.wait(interval_s)
-
-
-def _now() -> str:
-    return iso_of(int(time.time() * 1000))
 
 
 def plain_lines(now: str, groups: Sequence[Json], history: LagHistory) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ottla.cli.client import Cluster
 from ottla.cli.cluster import command
-from ottla.cli.cluster.command import health_of
+from ottla.cli.cluster.command import drawn, health_of
 from ottla.cli.main import main
 
 FOUND: dict[str, Any] = {
@@ -54,7 +56,7 @@ def test_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
         "topics      1,002, 2 internal\n"
         "partitions  2,000\n"
         "groups      7\n"
-        "size        3.0 MB on disk\n"
+        "size        3.0 MB\n"
         "health      ok\n"
         "\n"
         "BROKER  ADDRESS         RACK  CONTROLLER  LEADS  REPLICAS    SIZE\n"
@@ -79,3 +81,26 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_health(problems: dict[str, int], missing: list[int], text: str) -> None:
     assert health_of({"problems": problems, "missing_brokers": missing}) == text
+
+
+def test_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = ["cluster", "--watch", "--interval", "0.1", "--samples", "2"]
+    assert main(watch) == 0
+    lines = capsys.readouterr().out.splitlines()
+    line = "2 brokers  1002 topics  2000 partitions  7 groups  3.0 MB  ok"
+    assert [text.partition("  ")[2] for text in lines] == [line, line]
+    assert main([*watch, "--json"]) == 0
+    samples = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert [sample.pop("time")[-1] for sample in samples] == ["Z", "Z"]
+    assert samples == [FOUND, FOUND]
+
+
+def test_what_a_terminal_shows_while_it_goes_on() -> None:
+    console = Console(file=io.StringIO(), width=60)
+    console.print(drawn(FOUND, 60))
+
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "Cluster 4tNo06p7QbyXICe_1sk_OQ" in text
+    assert "health      ok" in text
+    assert "localhost:9093" in text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ottla.cli.groups.watch import LagHistory, drawn, plain_lines, trend_text, watch
+from ottla.cli.groups.watch import LagHistory, drawn, plain_lines, show, trend_text
 
 
 def group(*lags: int | None, name: str = "billing") -> dict[str, Any]:
@@ -114,10 +114,8 @@ def test_a_narrow_terminal_has_the_lag_and_its_trend() -> None:
     assert ["clicks", "0", "30", "+10.0/s", "▃█"] in [line.split() for line in lines]
 
 
-def test_it_ends_after_so_many_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = iter([[group(10)], [group(30)], [group(99)]])
-
-    watch(lambda: next(samples), 0.001, 2, as_json=True)
+def test_a_line_of_json_for_each_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    show(iter([[group(10)], [group(30)]]), as_json=True)
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["groups"][0]["lag"] for line in lines] == [10, 30]
@@ -125,6 +123,6 @@ def test_it_ends_after_so_many_samples(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_in_a_pipe_it_prints_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    watch(lambda: [group(10)], 0.001, 1, as_json=False)
+    show(iter([[group(10)]]), as_json=False)
 
     assert capsys.readouterr().out.endswith("  billing  Stable  1 member  lag 10  -\n")
