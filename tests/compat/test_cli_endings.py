@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.test_cli import Cli
+from tests.support.counts import IS_FULL
 from tests.support.ottla_process import OttlaProcess
 from tests.support.terminal import Terminal
 
@@ -131,7 +132,7 @@ SHORT = [
 
 @pytest.mark.parametrize("args", SHORT, ids=" ".join)
 def test_what_may_be_done_before(args: list[str], bootstrap: str) -> None:
-    moments_s = (0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25)
+    moments_s = (0.0, 0.01, 0.02, 0.04, 0.06, 0.1, 0.15, 0.25)[:: 1 if IS_FULL else 2]
     check(args, {"OTTLA_BOOTSTRAP": bootstrap}, {0, 130}, lines_max=100, moments_s=moments_s)
 
 

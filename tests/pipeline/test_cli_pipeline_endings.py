@@ -1,5 +1,5 @@
-"""How a pipeline ends on Ctrl-C, on a terminal: no traceback, and neither a JVM nor a Python worker
-of Spark is left behind."""
+"""How a pipeline, and the demo, end on Ctrl-C, on a terminal: no traceback, and neither a JVM nor a
+Python worker of Spark is left behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.support.pipeline_cli import PipelineCli
 from tests.support.terminal import Terminal
 
 MOMENTS_S = (0.0, 0.5, 1.5, 3.0, 5.0, 8.0, 12.0, 16.0) if IS_FULL else (0.2, 3.0)
+DEMO_MOMENTS_S = MOMENTS_S if IS_FULL else (4.0,)
 END_S = 60.0
 """A busy machine is slow."""
 BAD_WORDS = ("Traceback", "Py4J", "Exception", "Error", "incubator", "WARN")
@@ -104,3 +105,16 @@ def test_java_ends_with_the_process_that_is_killed(
         terminal.process.wait()
         _, alive = psutil.wait_procs(terminal.left(), timeout=END_S)
         assert alive == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("moment_s", DEMO_MOMENTS_S)
+def test_the_demo(environment: dict[str, str], moment_s: float) -> None:
+    need_java()
+    with Terminal(["demo"], environment) as terminal:
+        terminal.wait_until_signals_are_taken()
+        terminal.watch(moment_s)
+        terminal.press_control_c()
+        check(terminal, 0)
+    left = os.listdir(environment["TMPDIR"])
+    assert [name for name in left if not name.endswith(".html")] == []

@@ -108,7 +108,6 @@ def group() -> None:
 
     The tools find a broker by --bootstrap, or by OTTLA_BOOTSTRAP (default localhost:9092).
 
-    \b
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 cut short by Ctrl-C or SIGTERM; but 0 where
     that is the ordinary way to end: start, demo, --watch, and consume, generate and pipeline run
     that have no end of their own.
