@@ -124,6 +124,8 @@ class _Progress:
             r"Downloading ([A-Za-z][\w-]*?)(?:-\d\S*)? \(([\d.]+) ?([MG]i?B)\)",
             "downloading {} ({} {})",
         ),
+        # uv says so of wheels only, and Spark comes as a source archive.
+        (r"^ *Downloaded ", "downloading the rest"),
         (r"Building (?:wheel for )?(?!wheels )([A-Za-z][\w-]*)", "building {}"),
         (r"Installing collected packages|Prepared \d+ package", "installing into .venv"),
     )

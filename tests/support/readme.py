@@ -47,7 +47,11 @@ class Reader:
         self._folder = folder
         self._broker: subprocess.Popen[str] | None = None
         self._bootstrap = ""
-        self._environment = os.environ | {"PYTHONPATH": str(_ROOT / "src")}
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(_ROOT / "src"),
+            "PATH": f"{folder}:{os.environ['PATH']}",  # as if `ottla` were installed
+        }
 
     def __enter__(self) -> Reader:
         python = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'

@@ -162,7 +162,15 @@ Installing collected packages: pytz, py4j
 @pytest.mark.parametrize(
     ("output", "steps"),
     [
-        (OF_UV, ["downloading pyarrow (52.5 MiB)", "building pyspark", "installing into .venv"]),
+        (
+            OF_UV,
+            [
+                "downloading pyarrow (52.5 MiB)",
+                "downloading the rest",
+                "building pyspark",
+                "installing into .venv",
+            ],
+        ),
         (
             OF_PIP,
             [

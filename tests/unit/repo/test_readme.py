@@ -41,6 +41,15 @@ def test_the_way_to_the_first_record_is_short() -> None:
     assert [block.needs_spark for block in rest[:2]] == [False, True]
 
 
+def test_the_broker_for_tests_of_the_faq_starts_and_ends(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "faq.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert "...  # your test" in program
+    with Reader(tmp_path) as reader:
+        printed = reader.run(Block("python", program.replace("...  # your", "print(bootstrap)  #")))
+    assert re.fullmatch(r"localhost:\d+\n", printed)
+
+
 def test_its_links_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", README)
     assert targets
