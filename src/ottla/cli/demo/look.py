@@ -12,6 +12,8 @@ from ottla.cli.demo.read_back import ReadRecord
 from ottla.cli.demo.results import Results, Traffic
 
 _MINUTE = timedelta(minutes=1)
+_LATE = timedelta(minutes=3)
+"""How late an event may come and still count, by the pipeline's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,12 @@ class SparkLook:
         """The newest minutes, and how many of them are final. The others may still grow: their
         time is not over, or what comes late would still be counted."""
         found = self.results.in_order()
-        watermark = self.queries.get("traffic", {}).get("watermark")
-        if watermark is None:
-            return found, 0
-        end = datetime.fromisoformat(watermark)
+        if not found:
+            return [], 0
+        # The first watermark comes with the second batch: until then it is what it will be.
+        end = datetime.fromisoformat(found[-1][0]) - _LATE
+        if (watermark := self.queries.get("traffic", {}).get("watermark")) is not None:
+            end = max(end, datetime.fromisoformat(watermark))
         final = (datetime.fromisoformat(start) + _MINUTE <= end for start, _ in found)
         return found, sum(final)
 
