@@ -25,8 +25,8 @@ from ottla.coordination.image import (
 from ottla.coordination.sqlite import SqliteStore
 from ottla.coordination.store import SessionState, Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
-from ottla.coordinators.groups.coordinator import GroupCoordinator
-from ottla.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.coordinators.groups.group_coordinator import GroupCoordinator
+from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.config.topic import validate_overrides

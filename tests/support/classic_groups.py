@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.coordinators.groups.classic import ClassicProtocol
-from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.classic.group import ClassicGroup
+from ottla.coordinators.groups.classic.protocol import ClassicProtocol
 from ottla.coordinators.groups.context import Client, GroupContext, TopicInfo
 from ottla.coordinators.groups.records import (
     RECORD_TYPES,

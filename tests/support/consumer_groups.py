@@ -7,10 +7,10 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ottla.coordinators.groups.classic import ClassicProtocol
-from ottla.coordinators.groups.classic_group import ClassicGroup
-from ottla.coordinators.groups.consumer import ConsumerProtocol
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
+from ottla.coordinators.groups.classic.group import ClassicGroup
+from ottla.coordinators.groups.classic.protocol import ClassicProtocol
+from ottla.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.coordinators.groups.consumer.protocol import ConsumerProtocol
 from ottla.coordinators.groups.context import Client, GroupContext, TopicInfo
 from ottla.coordinators.groups.records import RECORD_TYPES, GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record

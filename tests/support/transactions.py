@@ -11,8 +11,12 @@ from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_r
 from ottla.coordinators.result import Deferred, Result
 from ottla.coordinators.transactions.context import TransactionContext
 from ottla.coordinators.transactions.records import RECORD_TYPES
-from ottla.coordinators.transactions.shard import ListFilter, ProducerIdNeeded, TransactionShard
 from ottla.coordinators.transactions.transaction import Transaction
+from ottla.coordinators.transactions.transaction_shard import (
+    ListFilter,
+    ProducerIdNeeded,
+    TransactionShard,
+)
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition

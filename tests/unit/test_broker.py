@@ -31,7 +31,7 @@ from tests.support.simulated_transaction import Transactional, read
 
 
 def test_a_start_does_not_wait_for_what_the_first_requests_do_not_need() -> None:
-    heavy = ["ottla.coordinators.groups.shard", "ottla.wire.messages.join_group"]
+    heavy = ["ottla.coordinators.groups.group_shard", "ottla.wire.messages.join_group"]
     heavy += ["shutil", "uuid", "urllib.parse", "importlib.metadata"]
     code = f"import sys, ottla.broker; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

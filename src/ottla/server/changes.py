@@ -21,7 +21,7 @@ from ottla.coordination.image import (
     TopicDeleted,
     TopicImage,
 )
-from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition

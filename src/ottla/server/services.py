@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ottla.controller.configs import Configs
 from ottla.controller.topics import Topics
 from ottla.coordination.image import ClusterImage
-from ottla.coordinators.groups.coordinator import GroupCoordinator
-from ottla.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.coordinators.groups.group_coordinator import GroupCoordinator
+from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.ids import BrokerId

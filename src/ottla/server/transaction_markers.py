@@ -10,7 +10,7 @@ import asyncio
 import logging
 
 from ottla.coordination.image import ClusterImage
-from ottla.coordinators.groups.coordinator import GroupCoordinator
+from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ottla.coordinators.transactions.coordinator import TransactionCoordinator
+from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError

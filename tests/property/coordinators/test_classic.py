@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ottla.coordinators.groups.classic_group import ClassicGroup, ClassicState
+from ottla.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinators.groups.records import GroupMetadataValue
 from ottla.coordinators.result import Deferred
 from ottla.kernel.errors import ErrorCode, KafkaError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinators.groups.assignors import (
+from ottla.coordinators.groups.consumer.assignors import (
     ASSIGNORS,
     Assignments,
     MemberSpec,

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
+from ottla.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from tests.support.consumer_groups import (

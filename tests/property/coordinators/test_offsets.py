@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.coordinators.groups.context import Client, GroupContext
+from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.coordinators.groups.records import RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
-from ottla.coordinators.groups.shard import GroupShard
 from ottla.coordinators.record import decode_record, encode_record
 from ottla.coordinators.result import Result
 from ottla.kernel.config.broker import BrokerConfig

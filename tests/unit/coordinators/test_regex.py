@@ -39,7 +39,7 @@ def test_an_expression_that_makes_other_engines_hang_is_answered() -> None:
 
 def test_brokers_without_expressions_do_not_load_re2() -> None:
     code = (
-        "import sys, ottla.coordinators.groups.consumer; "
+        "import sys, ottla.coordinators.groups.consumer.protocol; "
         "assert 're2' not in sys.modules, 're2 was loaded'"
     )
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

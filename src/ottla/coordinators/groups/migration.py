@@ -16,17 +16,17 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ottla.coordinators.groups.classic_group import ClassicGroup, ClassicState
-from ottla.coordinators.groups.classic_member import ClassicMember, Protocol
-from ottla.coordinators.groups.classic_rebalance import Rebalance
-from ottla.coordinators.groups.classic_records import group_record, group_tombstone
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
-from ottla.coordinators.groups.consumer_member import (
+from ottla.coordinators.groups.classic.group import ClassicGroup, ClassicState
+from ottla.coordinators.groups.classic.member import ClassicMember, Protocol
+from ottla.coordinators.groups.classic.rebalance import Rebalance
+from ottla.coordinators.groups.classic.records import group_record, group_tombstone
+from ottla.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.coordinators.groups.consumer.member import (
     Assignment,
     ConsumerMember,
     with_epoch,
 )
-from ottla.coordinators.groups.consumer_records import group_records, group_tombstones
+from ottla.coordinators.groups.consumer.records import group_records, group_tombstones
 from ottla.coordinators.groups.context import GroupContext, TopicLookup
 from ottla.coordinators.groups.records import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinators.record import CoordinatorRecord

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla.coordinators.groups.classic import ClassicProtocol
-from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.classic.group import ClassicGroup
+from ottla.coordinators.groups.classic.protocol import ClassicProtocol
 from ottla.coordinators.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
-from ottla.coordinators.groups.consumer import (
+from ottla.coordinators.groups.consumer.group import ConsumerGroup
+from ottla.coordinators.groups.consumer.protocol import (
     EPOCH_IN_COMMITS_SINCE,
     ConsumerProtocol,
     PartitionCheck,
 )
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.offsets import Offsets
 from ottla.coordinators.record import CoordinatorRecord

@@ -4,7 +4,7 @@ TRANSACTION_ABORTABLE. Clients of transactions version 2 do not send it (KIP-890
 
 from __future__ import annotations
 
-from ottla.coordinators.transactions.coordinator import told_to_client
+from ottla.coordinators.transactions.transaction_coordinator import told_to_client
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS

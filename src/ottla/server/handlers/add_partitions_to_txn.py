@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.coordinators.transactions.coordinator import told_to_client
+from ottla.coordinators.transactions.transaction_coordinator import told_to_client
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.server.context import RequestContext

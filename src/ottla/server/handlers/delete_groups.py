@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ottla.coordinators.groups.shard import GroupShard
+from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
 from ottla.server.services import Services

@@ -7,7 +7,7 @@ what.
 
 from __future__ import annotations
 
-from ottla.coordinators.transactions.coordinator import told_to_client
+from ottla.coordinators.transactions.transaction_coordinator import told_to_client
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
 from ottla.server.services import Services

@@ -8,7 +8,7 @@ takes several groups at once, v9 fences members of the consumer protocol, v10 na
 from __future__ import annotations
 
 from ottla.coordinators.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
-from ottla.coordinators.groups.shard import GroupShard
+from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext

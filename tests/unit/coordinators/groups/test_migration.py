@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinators.groups.classic_group import ClassicGroup
-from ottla.coordinators.groups.consumer_group import ConsumerGroup
+from ottla.coordinators.groups.classic.group import ClassicGroup
+from ottla.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.coordinators.result import Deferred
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.wire.messages.join_group import JoinGroupResponse

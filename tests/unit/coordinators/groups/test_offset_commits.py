@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinators.groups.consumer import ConsumerProtocol
+from ottla.coordinators.groups.consumer.protocol import ConsumerProtocol
 from ottla.coordinators.groups.offset_commits import OffsetCommits
 from ottla.coordinators.groups.offsets import Offsets
 from ottla.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.coordinators.groups.classic_group import ClassicGroup
+from ottla.coordinators.groups.classic.group import ClassicGroup
 from ottla.coordinators.groups.committed_offset import CommittedOffset
 from ottla.coordinators.groups.context import GroupContext
 from ottla.coordinators.groups.offsets import Offsets

@@ -1,0 +1,1 @@
+"""The consumer protocol of groups (KIP-848)."""
