@@ -56,7 +56,7 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     with cli.running(*cli.job_args("run", topic), *talkative) as process:
         # The last of all may come after the batch of the last query.
         assert until_all_is_read(cli, process)[:4] == list(STAGES[:4])
-        assert "[gc,init]" in cli.said.read_text()
+        assert "[gc,init]" in (cli.folder / "job" / "spark.log").read_text()
         found = cli.status()
         assert {one["state"] for one in found.values()} == {"running"}
         assert {one["process"] for one in found.values()} == {process.pid}

@@ -4,6 +4,7 @@ Run by a launcher of `fork_server`, as `python -IS fork_client.py ARGUMENTS`: wi
 installed, so that it is there in 20 ms. Where nobody answers, it becomes a Python like any other.
 """
 
+import contextlib
 import marshal
 import os
 import signal
@@ -18,8 +19,13 @@ ANSWER = struct.Struct("!i")
 """First the process id, and at its end the exit code."""
 
 
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
+
 def run(arguments: list[str]) -> int | None:
     """The exit code; None where it was not started."""
+    # Until there is somebody to pass them on to.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     try:
         with socket.socket(socket.AF_UNIX) as server:
             server.connect("\0" + os.environ[ADDRESS])
@@ -28,12 +34,20 @@ def run(arguments: list[str]) -> int | None:
             server.sendall(request)
             if (pid := _answer(server)) is None:
                 return None
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, lambda number, _: os.kill(pid, number))
+
+            def pass_on(number: int, _: object) -> None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+            for number in _PASSED_ON:
+                signal.signal(number, pass_on)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
             exit_code = _answer(server)
             return 1 if exit_code is None else exit_code if exit_code >= 0 else 128 - exit_code
     except (OSError, KeyError):
         return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _answer(server: socket.socket) -> int | None:

@@ -29,16 +29,14 @@ import shlex
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from ottla.pipeline.run.beside import Beside, end_beside, leave_signals, start_beside
 from ottla.pipeline.run.fork_client import ADDRESS, ANSWER, LENGTH
 from ottla.pipeline.run.user_cache import cached_command
-
-Server: TypeAlias = "subprocess.Popen[bytes]"
 
 IMPORTED = (
     "pyspark.worker",
@@ -54,7 +52,6 @@ IMPORTED = (
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _PEER = struct.Struct("3i")
 """Process, user and group, as SO_PEERCRED has them."""
-_STDERR = 2
 _IS_LINUX = sys.platform.startswith("linux")
 
 
@@ -86,26 +83,19 @@ def launcher_text() -> str:
     return f'#!/bin/sh\nexec {client} "$@"\n'
 
 
-def start(environment: Mapping[str, str], imported: Sequence[str]) -> tuple[str, Server]:
-    """Its address, and its process, which ends when its stdin does. Returns at once: whoever asks
-    waits until all is imported."""
+def start(environment: Mapping[str, str], imported: Sequence[str]) -> tuple[str, Beside]:
+    """Its address, and its process. Returns at once: whoever asks waits until all is imported."""
     address = f"ottla-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("\0" + address)
         listener.listen(64)
-        # Ctrl-C of a terminal is the driver's: it is ignored as soon as there is a handler.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(listener.fileno()), *imported],
-                stdin=subprocess.PIPE,
-                stdout=_STDERR,
-                pass_fds=[listener.fileno()],
-                # Spark gives both to what it starts, and they count at the start of a Python only.
-                env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **environment},
-            )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        process = start_beside(
+            __name__,
+            [str(listener.fileno()), *imported],
+            # Spark gives both to what it starts, and they count at the start of a Python only.
+            environment={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **environment},
+            pass_fds=[listener.fileno()],
+        )
     return address, process
 
 
@@ -117,12 +107,8 @@ def _address_of_server(environment: Mapping[str, str]) -> str:
     global _address
     if _address is None:
         _address, process = start(environment, IMPORTED)
-        atexit.register(_end, process)
+        atexit.register(end_beside, process)
     return _address
-
-
-def _end(process: Server) -> None:
-    process.communicate()
 
 
 class _Server:
@@ -231,8 +217,7 @@ def _run(request: Request) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    leave_signals()
     descriptor, *imported = arguments
     for name in imported:
         importlib.import_module(name)

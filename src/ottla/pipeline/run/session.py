@@ -10,11 +10,12 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ottla.pipeline.run.class_archive import CLASS_LIST, ClassArchive
 from ottla.pipeline.run.fork_server import forking_python
-from ottla.pipeline.run.java import find_java
-from ottla.pipeline.run.java_process import JavaProcess
+from ottla.pipeline.run.java import JavaHome, find_java
+from ottla.pipeline.run.java_process import JavaEnded, JavaProcess
 from ottla.pipeline.run.stages import Stage
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _OTHERS = ("yarn", "k8s://")
 """Masters that decide where an executor runs, and have never been tried here."""
 _SOCKETS = "/tmp"
 """Names of sockets have a hundred bytes or so, and folders for temporary files have longer ones."""
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
@@ -89,11 +91,12 @@ def new_session(
     found = session_settings(master, folder)
     for key, value in (settings or {}).items():
         # A user's options of the JVM stand beside ours.
-        is_added = key == "spark.driver.extraJavaOptions"
+        is_added = key == _JAVA_OPTIONS
         found[key] = f"{found[key]} {value}" if is_added else value
-    with _environment(master):
+    java = find_java()
+    with _environment(master, java):
         given = {"spark.app.name": name, "spark.master": master, **found}
-        _start_java(given, folder / "spark.log", on_java)
+        _start_java(given, java, folder, on_java)
         on_stage("Java")
         session = builder.master(master).config(map=dict(found)).getOrCreate()
     on_stage("Spark session")
@@ -101,17 +104,36 @@ def new_session(
 
 
 def _start_java(
-    settings: Mapping[str, str], log: Path, on_java: Callable[[JavaProcess], None]
+    settings: Mapping[str, str],
+    home: JavaHome,
+    folder: Path,
+    on_java: Callable[[JavaProcess], None],
 ) -> None:
     """Unless this process has one."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
+    from pyspark.find_spark_home import _find_spark_home
 
     if SparkContext._gateway is not None:
         return
-    java = JavaProcess(settings, log)
-    on_java(java)
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    SparkContext._ensure_initialized(gateway=java.connect(), conf=conf)
+
+    def started(options: str) -> Any:
+        given = {**settings, _JAVA_OPTIONS: f"{options} {settings[_JAVA_OPTIONS]}"}
+        java = JavaProcess(given, folder / "spark.log")
+        on_java(java)
+        return java.connect()
+
+    archive = None
+    # With classes of others in front of Spark's it would be another one.
+    if "spark.driver.extraClassPath" not in settings:
+        archive = ClassArchive.of(home.runtime, Path(_find_spark_home()))
+    try:
+        gateway = started("" if archive is None else archive.java_options(folder / CLASS_LIST))
+    except JavaEnded:
+        # It may be the archive that Java died of.
+        if archive is None or not archive.delete():
+            raise
+        gateway = started("")
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def session_settings(master: str, folder: Path) -> dict[str, str]:
@@ -121,7 +143,7 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str((folder / "warehouse").resolve()),
-        "spark.driver.extraJavaOptions": (
+        _JAVA_OPTIONS: (
             f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').resolve().as_uri()}"
         ),
     }
@@ -161,9 +183,9 @@ def local_cores(master: str) -> int | None:
 
 
 @contextmanager
-def _environment(master: str) -> Iterator[None]:
+def _environment(master: str, java: JavaHome) -> Iterator[None]:
     """While the JVM starts, which keeps it: what Spark has no settings for."""
-    wanted: dict[str, str] = {}
+    wanted = {"JAVA_HOME": str(java.path)}
     if (path := _added_path()) is not None:
         wanted["PYTHONPATH"] = path
     if local_cores(master) is not None:
@@ -172,7 +194,6 @@ def _environment(master: str) -> Iterator[None]:
     else:
         # There it may be elsewhere, and whoever runs that has said so.
         wanted |= {**_plain_python(), **_given("PYSPARK_PYTHON")}
-    wanted["JAVA_HOME"] = str(find_java().path)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from pyspark import SparkContext
 
 from ottla.pipeline.run import session
+from ottla.pipeline.run.class_archive import ClassArchive
+from ottla.pipeline.run.java import JavaHome
+from ottla.pipeline.run.java_process import JavaEnded
 from ottla.pipeline.run.session import local_cores, session_settings
 
 SRC = str(Path(__file__).resolve().parents[4] / "src")
@@ -69,3 +75,55 @@ def test_python_workers_are_spoken_to_without_tcp_where_that_was_tried(
     assert ("spark.python.unix.domain.socket.enabled" in found) == is_set
     # Wherever this JVM, and those of executors, have their temporary files.
     assert found.get("spark.python.unix.domain.socket.dir") == ("/tmp" if is_set else None)
+
+
+class Java:
+    """Stands for a JVM: the first one dies."""
+
+    options: ClassVar[list[str]] = []
+
+    def __init__(self, settings: Mapping[str, str], log: Path) -> None:
+        self.options.append(settings["spark.driver.extraJavaOptions"])
+
+    def connect(self) -> str:
+        if len(self.options) == 1:
+            raise JavaEnded("exit code 134: core dumped")
+        return "a gateway"
+
+
+@pytest.fixture
+def java(monkeypatch: pytest.MonkeyPatch) -> type[Java]:
+    monkeypatch.setattr(Java, "options", [])
+    monkeypatch.setattr(session, "JavaProcess", Java)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
+    return Java
+
+
+def start_java(folder: Path, **settings: str) -> None:
+    home = JavaHome(folder, 17, is_bundled=False, runtime=folder)
+    given = {"spark.driver.extraJavaOptions": "-Da=b", **settings}
+    session._start_java(given, home, folder, lambda java: None)
+
+
+def test_java_that_dies_of_its_archive_is_started_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: type[Java]
+) -> None:
+    path = tmp_path / "classes-0-6.jsa"
+    path.write_text("broken")
+    monkeypatch.setattr(ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0"))
+    start_java(tmp_path)
+    assert java.options == [f"-XX:SharedArchiveFile={path} -Da=b", " -Da=b"]
+    assert not path.exists()
+
+
+def test_java_that_dies_without_one_has_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: type[Java]
+) -> None:
+    monkeypatch.setattr(ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0"))
+    with pytest.raises(JavaEnded):
+        start_java(tmp_path)
+    assert "DumpLoadedClassList" in java.options[0]
+    # Classes in front of Spark's would make another archive.
+    start_java(tmp_path, **{"spark.driver.extraClassPath": "a.jar"})
+    assert java.options[1] == " -Da=b"
