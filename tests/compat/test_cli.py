@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -214,6 +215,8 @@ def test_settings_of_a_topic(cli: Cli, topic: str) -> None:
     everything = cli.json("configs", "describe", "topic", topic, "--all")
     assert {"segment.bytes", "min.insync.replicas"} < {entry["name"] for entry in everything}
     assert "INVALID_CONFIG" in cli.fails("configs", "alter", "topic", topic, "--set", "x=1")
+    wrong = cli.fails("configs", "alter", "topic", topic, "--set", "retenton.ms=1")
+    assert re.search(r"id you mean '?retention.ms'?\?", wrong)
 
 
 def test_settings_of_a_group(cli: Cli, topic: str) -> None:

@@ -25,7 +25,7 @@ from ottla.cli.client import (
 from ottla.cli.errors import Failure
 from ottla.cli.name_completion import complete_entity, complete_setting
 from ottla.cli.options import json_option, pairs
-from ottla.cli.suggestions import CommandGroup
+from ottla.cli.suggestions import CommandGroup, did_you_mean
 from ottla.cli.tables import Column, print_json, print_table
 
 Entry = dict[str, Any]
@@ -195,7 +195,16 @@ def alter_entity(
     futures = admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
     _, failures = wait_for(futures)
     for reason in failures.values():
-        raise Failure(f"could not alter {entity_type} {name}: {reason}")
+        hint = _meant(admin, entity_type, name, [key for _, key, _ in changes])
+        # Ottla's brokers ask that themselves.
+        more = f"; {hint}" if hint and "Did you mean" not in reason else ""
+        raise Failure(f"could not alter {entity_type} {name}: {reason}{more}")
+
+
+def _meant(admin: AdminClient, entity_type: str, name: str, keys: Sequence[str]) -> str:
+    known = described_configs(admin, entity_type, [name])[name]
+    hints = [did_you_mean(key, known) for key in keys if key not in known]
+    return next((hint for hint in hints if hint), "")
 
 
 def _entry(entry: ConfigEntry) -> Entry:

@@ -1,6 +1,6 @@
 """Did you mean: the names that exist and are nearest to one that does not.
 
-Every "there is no such ..." of the tools is made here: commands, options, topics, groups, settings.
+Every "there is no such ..." of the tools is made here: of commands, options, topics and groups.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import click
 from ottla.cli.errors import Failure
 
 _COUNT_MAX = 3
+_LESS_LIKE_MAX = 0.1
 # Shorter words are part of too many names.
 _PART_CHARS_MIN = 3
 
@@ -24,10 +25,13 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     spelt = {one.lower(): one for one in sorted(known)}
     lower = name.lower()
     close = difflib.get_close_matches(lower, spelt, _COUNT_MAX)
-    if len(lower) >= _PART_CHARS_MIN:
-        # `orders` is not much like `eu.shop.orders.v2`, and still what was meant.
-        close += [one for one in spelt if lower in one]
-    return [spelt[one] for one in dict.fromkeys(close)][:_COUNT_MAX]
+    likeness = {one: difflib.SequenceMatcher(None, one, lower).ratio() for one in close}
+    # What is much less like it than the first was hardly meant.
+    close = [one for one in close if likeness[one] >= likeness[close[0]] - _LESS_LIKE_MAX]
+    if not close and len(lower) >= _PART_CHARS_MIN:
+        # `shop` is not much like `eu.shop.orders.v2`, and still what was meant.
+        close = [one for one in spelt if lower in one]
+    return [spelt[one] for one in close[:_COUNT_MAX]]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -55,12 +59,6 @@ def no_such_topic(name: str, known: Iterable[str]) -> Failure:
 def no_such_group(name: str, known: Iterable[str]) -> Failure:
     hint = did_you_mean(name, known) or "see `ottla groups list`"
     return Failure(f"there is no group {name!r}; {hint}")
-
-
-def no_such_setting(entity_type: str, name: str, known: Iterable[str]) -> Failure:
-    """`entity_type` is topic, broker or group."""
-    hint = did_you_mean(name, known) or f"see `ottla configs describe {entity_type} NAME --all`"
-    return Failure(f"a {entity_type} has no setting {name!r}; {hint}")
 
 
 class NoSuchCommand(click.UsageError):

@@ -25,12 +25,14 @@ def future_of(result: object) -> Future[Any]:
 
 
 class FakeAdmin:
-    def __init__(self, result: object) -> None:
+    def __init__(self, result: object, described: object = None) -> None:
         self.result = result
+        self.described = described
         self.altered: list[ConfigResource] = []
 
     def describe_configs(self, resources: list[ConfigResource], **_: Any) -> dict[Any, Future[Any]]:
-        return {resource: future_of(self.result) for resource in resources}
+        described = self.result if self.described is None else self.described
+        return {resource: future_of(described) for resource in resources}
 
     def incremental_alter_configs(
         self, resources: list[ConfigResource], **_: Any
@@ -76,10 +78,29 @@ def test_changes_are_incremental() -> None:
 
 def test_a_refusal_names_the_entity() -> None:
     refusal = KafkaException(KafkaError(KafkaError.INVALID_CONFIG, "no such thing"))
-    admin: Any = FakeAdmin(refusal)
+    admin: Any = FakeAdmin(refusal, described={})
 
-    with pytest.raises(Failure, match=r"could not alter topic t: no such thing \(INVALID_CONFIG\)"):
+    with pytest.raises(
+        Failure, match=r"could not alter topic t: no such thing \(INVALID_CONFIG\)$"
+    ):
         alter_entity(admin, "topic", "t", [(AlterConfigOpType.DELETE, "x", None)])
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"),
+    [
+        ("Unknown topic config name: retenton.ms", r"CONFIG\); did you mean 'retention.ms'\?$"),
+        ("Unknown: retenton.ms. Did you mean retention.ms?", r"retention.ms\? \(INVALID_CONFIG\)$"),
+    ],
+    ids=["Apache Kafka", "Ottla"],
+)
+def test_a_setting_that_is_not_known_is_asked_for_once(reason: str, ending: str) -> None:
+    refusal = KafkaException(KafkaError(KafkaError.INVALID_CONFIG, reason))
+    entry = ConfigEntry("retention.ms", "5", source=ConfigSource.DEFAULT_CONFIG)
+    admin: Any = FakeAdmin(refusal, described={"retention.ms": entry})
+
+    with pytest.raises(Failure, match=ending):
+        alter_entity(admin, "topic", "t", [(AlterConfigOpType.SET, "retenton.ms", "5")])
 
 
 def test_an_unknown_broker_is_said_at_once() -> None:

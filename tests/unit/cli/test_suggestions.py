@@ -8,7 +8,6 @@ from ottla.cli.suggestions import (
     did_you_mean,
     nearest,
     no_such_group,
-    no_such_setting,
     no_such_topic,
 )
 
@@ -22,6 +21,7 @@ TOPICS = ["clicks", "views", "eu.shop.orders.v2", "Audit", "__consumer_offsets"]
         ("CLICKS", ["clicks"]),
         ("audit", ["Audit"]),
         ("orders", ["eu.shop.orders.v2"]),
+        ("shop", ["eu.shop.orders.v2"]),
         ("consumer_offsets", ["__consumer_offsets"]),
         ("payments", []),
         ("v", []),
@@ -35,8 +35,9 @@ def test_what_is_near(name: str, near: list[str]) -> None:
 def test_the_likeliest_comes_first_and_there_are_three_at_most() -> None:
     many = ["clicks-a", "clicks-b", "clicks-c", "clicks-d", "clicks"]
 
-    assert nearest("click", many)[0] == "clicks"
-    assert len(nearest("click", many)) == 3
+    assert nearest("click", many) == ["clicks"]
+    assert len(nearest("clicks-", many)) == 3
+    assert nearest("retenton.ms", ["retention.bytes", "retention.ms"]) == ["retention.ms"]
 
 
 def test_one_two_and_three_names() -> None:
@@ -46,7 +47,7 @@ def test_one_two_and_three_names() -> None:
     assert did_you_mean("x", []) == ""
 
 
-def test_topics_groups_and_settings() -> None:
+def test_topics_and_groups() -> None:
     assert str(no_such_topic("clik", TOPICS)) == (
         "there is no topic 'clik'; did you mean 'clicks'? "
         "Else create it with `ottla topics create clik`"
@@ -56,7 +57,3 @@ def test_topics_groups_and_settings() -> None:
         "there is no group 'biling'; did you mean 'billing'?"
     )
     assert "see `ottla groups list`" in str(no_such_group("x", ["billing"]))
-    assert str(no_such_setting("topic", "retention", ["retention.ms", "retention.bytes"])) == (
-        "a topic has no setting 'retention'; did you mean 'retention.ms' or 'retention.bytes'?"
-    )
-    assert "see `ottla configs describe broker" in str(no_such_setting("broker", "x", ["a"]))

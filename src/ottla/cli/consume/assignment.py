@@ -64,11 +64,7 @@ class ManualAssignment:
         self._looked_s = 0.0
 
     def begin(self) -> None:
-        found = self._chosen.find(self._consumer)
-        if not found:
-            if not self._is_endless:
-                raise Failure(f"no topic matches {self._chosen}; see `ottla topics list`")
-            warn(f"no topic matches {self._chosen} yet; waiting for one")
+        found = _found(self._consumer, self._chosen, is_endless=self._is_endless)
         self._consumer.incremental_assign(positions(self._consumer, found, self._start))
         self._assigned = set(found)
         self.unfinished = set(found)
@@ -109,12 +105,14 @@ class GroupAssignment:
         group: str,
         chosen: ChosenTopics,
         *,
+        is_endless: bool,
         clock: Clock = time.monotonic,
     ) -> None:
         self.unfinished: set[Partition] | None = None
         self._consumer = consumer
         self._group = group
         self._chosen = chosen
+        self._is_endless = is_endless
         self._clock = clock
         self._assigned: set[Partition] = set()
         self._written: dict[Partition, int] = {}
@@ -124,8 +122,7 @@ class GroupAssignment:
         self._is_over = False
 
     def begin(self) -> None:
-        if not self._chosen.find(self._consumer):
-            warn(f"no topic matches {self._chosen} yet; waiting for one")
+        _found(self._consumer, self._chosen, is_endless=self._is_endless)
         self._consumer.subscribe(
             list(self._chosen.texts),
             on_assign=self._on_assign,
@@ -196,6 +193,15 @@ class GroupAssignment:
         self.unfinished = (self.unfinished or set()) - gone
         for key in gone:
             self._written.pop(key, None)
+
+
+def _found(consumer: Consumer, chosen: ChosenTopics, *, is_endless: bool) -> list[Partition]:
+    found = chosen.find(consumer)
+    if not found and not is_endless:
+        raise Failure(f"no topic matches {chosen}; see `ottla topics list`")
+    if not found:
+        warn(f"no topic matches {chosen} yet; waiting for one")
+    return found
 
 
 def partitions_text(partitions: Iterable[Partition]) -> str:

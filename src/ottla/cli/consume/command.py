@@ -125,7 +125,7 @@ def command(
         if group is None:
             assignment = ManualAssignment(consumer, chosen, start, is_endless=ending.is_endless)
         else:
-            assignment = GroupAssignment(consumer, group, chosen)
+            assignment = GroupAssignment(consumer, group, chosen, is_endless=ending.is_endless)
         assignment.begin()
         if sys.stdout.isatty() and not until_end:
             _say_what_comes(chosen, start, group)

@@ -39,7 +39,7 @@ def manual(consumer: Any, clock: Clock, *topics: str, is_endless: bool = True) -
 
 
 def joined(consumer: Any, clock: Clock) -> GroupAssignment:
-    assignment = GroupAssignment(consumer, "g", ChosenTopics(["t"]), clock=clock)
+    assignment = GroupAssignment(consumer, "g", ChosenTopics(["t"]), is_endless=True, clock=clock)
     assignment.begin()
     return assignment
 
@@ -101,6 +101,9 @@ def test_nothing_matches(
 ) -> None:
     with pytest.raises(Failure, match=r"no topic matches \^x; see"):
         manual(consumer, clock, "^x", is_endless=False).begin()
+    member: Any = consumer
+    with pytest.raises(Failure, match=r"no topic matches \^x; see"):
+        GroupAssignment(member, "g", ChosenTopics(["^x"]), is_endless=False).begin()
     manual(consumer, clock, "^x").begin()
     assert capsys.readouterr().err == "ottla: no topic matches ^x yet; waiting for one\n"
 
