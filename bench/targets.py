@@ -69,6 +69,8 @@ ROWS = (
     Row("produce_1000_connections", "CPU a produce, 1,000 connections / 1", "x", at_most=1.0),
     Row("produce_1_us", "CPU a produce, 1 connection and partition", "µs"),
     Row("fetch_1_us", "CPU a fetch, session of 1 partition", "µs"),
+    Row("pipeline_start_s", "activity pipeline until its first result", "s", value_at_most=10.0),
+    Row("pipeline_cpu_s", "CPU of Spark until that", "s"),
     Row("cold_p99_us", "produce p99 beside a cold read of 5 GB", "µs", at_most=1.0),
     Row("cold_p50_us", "produce p50 beside it", "µs"),
     Row("cold_read_mb", "the cold read itself", "MB/s"),

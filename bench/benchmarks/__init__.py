@@ -9,6 +9,7 @@ from bench.benchmarks.java_consume import JavaConsume
 from bench.benchmarks.java_produce import JavaProduce
 from bench.benchmarks.librdkafka import Librdkafka
 from bench.benchmarks.offsets_load import OffsetsLoad
+from bench.benchmarks.pipeline_start import PipelineStart
 from bench.benchmarks.scaling import Scaling
 from bench.benchmarks.small_requests import SmallRequests
 from bench.benchmarks.spark import Spark
@@ -29,6 +30,7 @@ ALL: tuple[type[Benchmark], ...] = (
     Transactions,
     OffsetsLoad,
     Spark,
+    PipelineStart,
     ColdRead,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
     Scaling,

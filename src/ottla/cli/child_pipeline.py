@@ -78,6 +78,11 @@ class ChildPipeline:
             time.sleep(0.02)
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was started"
+        return self._process.pid
+
+    @property
     def lake(self) -> str:
         return self._path("lake")
 
