@@ -74,8 +74,7 @@ def test_run_status_and_replay(cli: PipelineCli) -> None:
     assert found["lines"]["last"]["lag"] == 0
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
     shown = cli.run("pipeline", "show", "logs", "--output-prefix", f"{topic}-", "--json")
-    rates = [one["minutes"] for one in json.loads(shown.stdout)["services"]]
-    assert sum(map(len, rates)) == cli.rows("logs_error_rates") > 0
+    assert json.loads(shown.stdout) == {"services": []}  # a minute of input: no rate is final yet
 
     # What came before goes, what comes after stays.
     from_ms = after_all_so_far()

@@ -9,10 +9,16 @@ import click
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.errors import ExitCode, Failure
-from ottla.cli.groups.read import committed_offsets, described_groups, group_not_found
+from ottla.cli.groups.read import (
+    committed_offsets,
+    described_groups,
+    group_not_found,
+    listed_groups,
+)
 from ottla.cli.name_completion import complete_group
 from ottla.cli.options import json_option
 from ottla.cli.selection import selection_of, topic_option, within
+from ottla.cli.suggestions import did_you_mean
 from ottla.cli.tables import print_json
 from ottla.kernel.errors import ErrorCode
 
@@ -35,6 +41,11 @@ def delete(cluster: Cluster, names: tuple[str, ...], yes: bool, as_json: bool) -
     deleted, failures = wait_for(
         admin.delete_consumer_groups(unique, request_timeout=REQUEST_TIMEOUT_S)
     )
+    if failures:
+        known = [group["group"] for group in listed_groups(admin)]
+        for name, reason in failures.items():
+            hint = "" if name in known else did_you_mean(name, known)
+            failures[name] = f"{reason}; {hint}" if hint else reason
     return _report(list(deleted), failures, as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from ottla.cli.client import Cluster, client_options
 from ottla.cli.errors import Failure
 from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import iso_of, json_option
+from ottla.cli.suggestions import did_you_mean
 from ottla.cli.tables import (
     Column,
     duration_text,
@@ -25,12 +26,14 @@ from ottla.cli.transactions.read import (
     Json,
     Producer,
     described_transaction,
+    listed_transactions,
     located_partitions,
     now_ms,
     producers_in,
     run,
 )
 from ottla.client.cluster import ClusterClient
+from ottla.wire.messages.list_transactions import ListTransactionsRequest
 
 
 @click.command("describe")
@@ -88,10 +91,10 @@ def _describe_transactions(cluster: Cluster, ids: Sequence[str], *, as_json: boo
         for transactional_id in ids:
             described = await described_transaction(client, transactional_id, now)
             if described is None:
-                raise Failure(
-                    f"there is no transactional id {transactional_id!r}; "
-                    "see `ottla transactions list`"
-                )
+                listed = await listed_transactions(client, ListTransactionsRequest())
+                known = [one["transactional_id"] for one in listed]
+                hint = did_you_mean(transactional_id, known) or "see `ottla transactions list`"
+                raise Failure(f"there is no transactional id {transactional_id!r}; {hint}")
             found.append(described)
         return found
 

@@ -24,6 +24,9 @@ def test_delete(fake: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert out == "deleted billing\n"
     assert err.startswith("ottla: could not delete other: ")
     assert "GROUP_ID_NOT_FOUND" in err
+    assert main(["groups", "delete", "biling"]) == 1
+    err = capsys.readouterr().err
+    assert err.endswith("(GROUP_ID_NOT_FOUND); did you mean 'billing'?\n")
 
 
 def test_nothing_is_deleted_unless_confirmed(

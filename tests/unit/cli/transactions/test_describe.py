@@ -65,7 +65,10 @@ def test_describe_the_producers_of_a_partition(
 
 def test_failures_of_describe(fake: FakeCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["transactions", "describe", "nope"]) == 1
-    assert "there is no transactional id 'nope'" in capsys.readouterr().err
+    assert "there is no transactional id 'nope'; see `ottla" in capsys.readouterr().err
+    fake.transactions = [transaction("payments", 7, "Ongoing")]
+    assert main(["transactions", "describe", "paymnets"]) == 1
+    assert "no transactional id 'paymnets'; did you mean 'payments'?" in capsys.readouterr().err
     fake.leaders["clicks", 1] = -1
     assert main(["transactions", "describe", "-t", "clicks", "-p", "1"]) == 1
     assert "the producers of clicks:1: it has no leader" in capsys.readouterr().err
