@@ -30,6 +30,7 @@ import signal
 import socket
 import struct
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -218,6 +219,8 @@ def _run(request: Request) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     leave_signals()
+    # Allocators of Arrow and deltalake have threads of their own, which bear a fork.
+    warnings.filterwarnings("ignore", ".* is multi-threaded, use of fork", DeprecationWarning)
     descriptor, *imported = arguments
     for name in imported:
         importlib.import_module(name)
