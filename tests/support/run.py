@@ -30,7 +30,7 @@ _LANES = {
 }
 """Folders of tests that run beside each other: about half of the time each, on two cores. Those of
 properties are first: what they find is then not what an earlier test left in the process."""
-_TOOLS = ("kcat", "shellcheck", "chromium")
+_TOOLS = ("kcat", "shellcheck", "chromium", "zsh", "fish")
 _SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
 
 
