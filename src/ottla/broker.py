@@ -14,8 +14,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from ottla.controller.controller import Controller, become_controller
-from ottla.controller.producer_ids import ProducerIds
-from ottla.controller.registration import end_adoption, prepare_store, register_broker
 from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import (
     BrokersChanged,
@@ -36,11 +34,13 @@ from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.kernel.network import SystemNetwork
 from ottla.kernel.transport import Network
 from ottla.kernel.workers import ThreadWorkers, Workers
+from ottla.membership.image_follower import ImageFollower
+from ottla.membership.live_config import LiveConfig
+from ottla.membership.producer_ids import ProducerIds
+from ottla.membership.registration import end_adoption, prepare_store, register_broker
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.changes import Changes
 from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_session import FetchSessions
-from ottla.server.live_config import LiveConfig
 from ottla.server.server import Server
 from ottla.server.services import Services
 from ottla.server.transaction_markers import TransactionMarkerWriter
@@ -108,7 +108,7 @@ class Broker:
         self.groups: GroupCoordinator | None = None
         self.markers: TransactionMarkerWriter | None = None
         self.transactions: TransactionCoordinator | None = None
-        self._changes: Changes | None = None
+        self._follower: ImageFollower | None = None
         self._high_watermarks: asyncio.Task[None] | None = None
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when the broker cannot go on and should be stopped."""
@@ -149,7 +149,7 @@ class Broker:
         self.transactions = TransactionCoordinator(
             lambda: self._config.current, self._clock, self._rng, self._producer_ids, markers
         )
-        self._changes = changes = Changes(
+        self._follower = follower = ImageFollower(
             self.broker_id,
             image,
             self._config,
@@ -159,7 +159,7 @@ class Broker:
         )
         self._server = server = Server(
             self._network,
-            Dispatcher(self._make_services(image, controller, changes)),
+            Dispatcher(self._make_services(image, controller, follower)),
             lambda: self._config.current,
             self._clock,
         )
@@ -167,10 +167,10 @@ class Broker:
         await self._register(image)
         if not store.adopts_logs:
             await self._set_strays_aside(image)
-        await changes.start()
+        await follower.start()
         if store.adopts_logs:
             await self._adopt_logs(image, controller)
-            await changes.applied()
+            await follower.applied()
         self._high_watermarks = asyncio.create_task(self._checkpoint_high_watermarks())
         server.start()
 
@@ -178,7 +178,7 @@ class Broker:
         self,
         image: ClusterImage,
         controller: Controller,
-        changes: Changes,
+        follower: ImageFollower,
     ) -> Services:
         assert self.groups is not None
         assert self.transactions is not None
@@ -201,8 +201,8 @@ class Broker:
             fetch_sessions=FetchSessions(self._clock, self._rng, slot_count=slot_count),
             clock=self._clock,
             workers=self._workers,
-            changes_applied=changes.applied,
-            topic_applied=changes.topic_applied,
+            changes_applied=follower.applied,
+            topic_applied=follower.topic_applied,
         )
 
     async def stop(self) -> None:
@@ -214,8 +214,8 @@ class Broker:
             self._high_watermarks.cancel()
         if self._controller is not None:
             await self._controller.close()
-        if self._changes is not None:
-            await self._changes.close()
+        if self._follower is not None:
+            await self._follower.close()
         if self.transactions is not None:
             await self.transactions.close()
         if self.groups is not None:

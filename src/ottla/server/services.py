@@ -14,9 +14,9 @@ from ottla.kernel.clock import Clock
 from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.workers import Workers
+from ottla.membership.live_config import LiveConfig
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.fetch_session import FetchSessions
-from ottla.server.live_config import LiveConfig
 from ottla.server.transaction_markers import TransactionMarkerWriter
 from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.log_manager import LogManager

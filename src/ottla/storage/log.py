@@ -25,12 +25,12 @@ from ottla.storage.errors import StorageFailure
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
-from ottla.storage.followed import iter_followed
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.pending_write import Appended, PendingWrite, cut_back, repeated
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import EndedTransaction, ProducerState
 from ottla.storage.recovery import load_producers
+from ottla.storage.replicated_batches import iter_replicated
 from ottla.storage.roll_limits import RollLimits
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
 from ottla.storage.segments import Segments
@@ -213,7 +213,7 @@ class Log:
         self.folder.check_online()
         run_start = run_end = 0
         run: list[BatchHeader] = []
-        for position, header in iter_followed(buffer, self.next_offset, self.topic_partition):
+        for position, header in iter_replicated(buffer, self.next_offset, self.topic_partition):
             if run and self._must_roll(header, run_end - run_start + header.size_bytes):
                 self._append_run(buffer[run_start:run_end], run)
                 run_start, run = position, []

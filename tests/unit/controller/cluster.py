@@ -7,13 +7,13 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 
 from ottla.controller.controller import Controller, become_controller
-from ottla.controller.registration import prepare_store, register_broker
 from ottla.controller.topics import TopicDefaults
 from ottla.coordination.image import Change, ClusterImage, load_image
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
+from ottla.membership.registration import prepare_store, register_broker
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.controller.controller import Controller, become_controller
-from ottla.controller.registration import prepare_store
 from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import ClusterImage, load_image
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
+from ottla.membership.registration import prepare_store
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 from tests.unit.controller.cluster import check_topic_config

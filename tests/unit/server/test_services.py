@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from ottla.kernel.config.broker import BrokerConfig
-from ottla.server.live_config import LiveConfig
+from ottla.membership.live_config import LiveConfig
 from ottla.server.services import Services
 
 

@@ -14,8 +14,8 @@ from ottla.coordinators.transactions.transaction_coordinator import told_to_clie
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.server.context import RequestContext
+from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
-from ottla.server.turns import Turns
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -34,10 +34,10 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.api_version
     if version >= BATCHED_SINCE:
-        turns = Turns()
+        slices = RequestSlices()
         response = AddPartitionsToTxnResponse()
         for transaction in request.transactions:
-            await turns.step()
+            await slices.step()
             response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.controller.topic_names import check_topic_name
 from ottla.kernel.errors import KafkaError
 from ottla.server.context import RequestContext
-from ottla.server.once import once
+from ottla.server.distinct import distinct
 from ottla.server.services import Services
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -28,7 +28,7 @@ def handle(
                     for index in dict.fromkeys(topic.partition_indexes)
                 ],
             )
-            for topic in once(request.topics, lambda topic: topic.name)
+            for topic in distinct(request.topics, lambda topic: topic.name)
         ]
     )
 

@@ -12,8 +12,8 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import coordinator_topic
+from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
-from ottla.server.turns import Turns
 from ottla.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -29,9 +29,9 @@ async def handle(
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.api_version >= BATCHED_SINCE else [request.key]
     found: list[Coordinator] = []
-    turns = Turns()
+    slices = RequestSlices()
     for key in dict.fromkeys(keys):  # Each once: a short question must not make a long answer.
-        await turns.step()
+        await slices.step()
         try:
             found.append(await _find(services, key, request.key_type, context.listener_name))
         except KafkaError as error:

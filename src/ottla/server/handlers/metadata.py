@@ -14,10 +14,10 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.internal_topics import is_internal
 from ottla.server.context import RequestContext
+from ottla.server.distinct import distinct
 from ottla.server.internal_topics import ensure_internal_topic
-from ottla.server.once import once
+from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
-from ottla.server.turns import Turns
 from ottla.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -44,7 +44,7 @@ async def handle(
     version = context.api_version
     asked = request.topics
     if asked is not None:
-        asked = once(asked, lambda topic: (topic.name, topic.topic_id))
+        asked = distinct(asked, lambda topic: (topic.name, topic.topic_id))
     if asked and version < BY_ID_SINCE and any(map(_is_by_id, asked)):
         return _refused(asked)
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
@@ -52,9 +52,9 @@ async def handle(
     else:
         may_create = request.allow_auto_topic_creation and _may_create(services, asked)
         topics = []
-        turns = Turns()
+        slices = RequestSlices()
         for one in asked:
-            await turns.step()
+            await slices.step()
             topics.append(await _asked_topic(services, one, may_create))
     if request.include_topic_authorized_operations:
         for topic in topics:

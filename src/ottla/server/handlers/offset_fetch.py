@@ -12,7 +12,7 @@ from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.server.context import RequestContext
-from ottla.server.once import once
+from ottla.server.distinct import distinct
 from ottla.server.services import Services
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -39,7 +39,7 @@ async def handle(
         return OffsetFetchResponse(
             groups=[
                 await _fetch(services, group, version, request.require_stable)
-                for group in once(request.groups, lambda group: group.group_id)
+                for group in distinct(request.groups, lambda group: group.group_id)
             ]
         )
     topics = None
@@ -66,7 +66,7 @@ async def _fetch(
         else:
             response.topics = [
                 _topic(services, shard, group_id, topic, version)
-                for topic in once(asked.topics, lambda topic: (topic.name, topic.topic_id))
+                for topic in distinct(asked.topics, lambda topic: (topic.name, topic.topic_id))
             ]
         if require_stable:
             _hide_unstable(shard, group_id, response.topics)

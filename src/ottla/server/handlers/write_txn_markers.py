@@ -8,8 +8,8 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.replication.partition import Marker
 from ottla.server.context import RequestContext
+from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
-from ottla.server.turns import Turns
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -31,11 +31,11 @@ _NOT_READY = (
 async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
-    turns = Turns()
+    slices = RequestSlices()
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=asked.producer_id, topics=await _write(services, asked, turns)
+                producer_id=asked.producer_id, topics=await _write(services, asked, slices)
             )
             for asked in request.markers
         ]
@@ -43,7 +43,7 @@ async def handle(
 
 
 async def _write(
-    services: Services, asked: WritableTxnMarker, turns: Turns
+    services: Services, asked: WritableTxnMarker, slices: RequestSlices
 ) -> list[WritableTxnMarkerTopicResult]:
     marker = Marker(
         producer_id=asked.producer_id,
@@ -59,7 +59,7 @@ async def _write(
                 WritableTxnMarkerPartitionResult(
                     partition_index=number,
                     error_code=await _write_one(
-                        services, TopicPartition(topic.name, number), marker, turns
+                        services, TopicPartition(topic.name, number), marker, slices
                     ),
                 )
                 for number in topic.partition_indexes
@@ -70,9 +70,9 @@ async def _write(
 
 
 async def _write_one(
-    services: Services, at: TopicPartition, marker: Marker, turns: Turns
+    services: Services, at: TopicPartition, marker: Marker, slices: RequestSlices
 ) -> ErrorCode:
-    await turns.step()
+    await slices.step()
     try:
         await services.markers.append(at, marker)
     except KafkaError as error:

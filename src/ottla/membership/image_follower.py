@@ -25,14 +25,14 @@ from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition
+from ottla.membership.live_config import LiveConfig
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.live_config import LiveConfig
 from ottla.storage.errors import StorageFailure
 
 log = logging.getLogger(__name__)
 
 
-class Changes:
+class ImageFollower:
     """Owned by the broker. What it has not applied when the broker dies is found in the store at
     the next start."""
 

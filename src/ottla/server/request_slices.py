@@ -8,7 +8,7 @@ _STEPS = 64
 """Of some 25 µs each: others wait for a millisecond or two."""
 
 
-class Turns:
+class RequestSlices:
     """Owned by one request. A coroutine that waits for nothing runs to its end where it was called;
     a request of 8 MB that asks for a million small things would keep the loop for a minute."""
 

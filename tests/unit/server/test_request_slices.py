@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 
 from ottla.kernel.eager import Done, begin
-from ottla.server.turns import Turns
+from ottla.server.request_slices import RequestSlices
 
 
 async def _work(step_count: int) -> None:
-    turns = Turns()
+    slices = RequestSlices()
     for _ in range(step_count):
-        await turns.step()
+        await slices.step()
 
 
 def test_others_have_their_turn_during_a_long_request_and_not_during_a_short_one() -> None:

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from ottla.controller.producer_ids import ProducerIds
-from ottla.controller.registration import prepare_store
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, ProducerId
+from ottla.membership.producer_ids import ProducerIds
+from ottla.membership.registration import prepare_store
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 

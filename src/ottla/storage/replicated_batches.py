@@ -10,7 +10,7 @@ from ottla.records.batch import BatchHeader, is_crc_valid, iter_headers
 from ottla.records.errors import CorruptRecord
 
 
-def iter_followed(
+def iter_replicated(
     buffer: memoryview, next_offset: int, topic_partition: TopicPartition
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch, which is intact and comes after the one before. A last

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from ottla.controller.registration import end_adoption, prepare_store, register_broker
 from ottla.coordination import znodes
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
+from ottla.membership.registration import end_adoption, prepare_store, register_broker
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092),))

@@ -78,10 +78,10 @@ def test_a_topic_that_is_made_again_when_the_broker_dies_is_empty() -> None:
         broker.machine.disk.remove("/data/t-0/partition.metadata")
         await broker.restart(broker.machine.kill)
         assert (await broker.produce("t", b"old")).base_offset == 0
-        controller, changes = broker.machine.broker._controller, broker.machine.broker._changes
+        controller, follower = broker.machine.broker._controller, broker.machine.broker._follower
         assert controller is not None
-        assert changes is not None
-        await changes.close()  # It dies before it has followed.
+        assert follower is not None
+        await follower.close()  # It dies before it has followed.
         await controller.topics.delete("t")
         await controller.topics.create(NewTopic("t", partition_count=1))
         await broker.restart(broker.machine.kill)

@@ -6,7 +6,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
-from ottla.storage.followed import iter_followed
+from ottla.storage.replicated_batches import iter_replicated
 
 PARTITION = TopicPartition("t", 0)
 
@@ -16,7 +16,7 @@ def _batch(offset: int) -> bytearray:
 
 
 def _offsets(content: bytes, next_offset: int) -> list[int]:
-    found = iter_followed(memoryview(content), next_offset, PARTITION)
+    found = iter_replicated(memoryview(content), next_offset, PARTITION)
     return [header.base_offset for _, header in found]
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def once(asked: Iterable[T], name_of: Callable[[T], Hashable]) -> list[T]:
+def distinct(asked: Iterable[T], name_of: Callable[[T], Hashable]) -> list[T]:
     """The first of those that have one name. A name takes a few bytes of a request, and what is
     answered for it thousands: 24 KB that described one topic again and again cost 170 MB."""
     first: dict[Hashable, T] = {}

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.coordination.image import ClusterImage
 from ottla.kernel.config.broker import BrokerConfig
-from ottla.server.live_config import LiveConfig
+from ottla.membership.live_config import LiveConfig
 
 
 def image_with(configs: dict[int | None, dict[str, str]]) -> ClusterImage:
