@@ -12,7 +12,6 @@ from ottla.coordinators.groups.records import RECORD_TYPES
 from ottla.coordinators.record import decode_record
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.java import abs_hash
-from ottla.records.batch import iter_headers
 from ottla.records.record import iter_records
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
@@ -667,12 +666,11 @@ def test_offsets_of_a_deleted_topic(both: Both, topic: str) -> None:
 def written_by(subject: Subject, group: str) -> list[Any]:
     """The records of the group in `__consumer_offsets`, without their times."""
     partition = abs_hash(group) % 50
-    fetched = subject.fetch("__consumer_offsets", partitions=[partition]).responses[0].partitions[0]
     found = []
-    for position, header in iter_headers(memoryview(fetched.records)):
+    for header, batch in subject.batches_of("__consumer_offsets", partition):
         if header.is_control:  # A marker of another test's transaction.
             continue
-        for record in iter_records(fetched.records[position : position + header.size_bytes]):
+        for record in iter_records(batch):
             decoded = decode_record(RECORD_TYPES, record.key or b"", record.value)
             assert decoded is not None
             key = as_dict(decoded.key)

@@ -267,6 +267,7 @@ def test_which_of_two_errors_is_told(
 ) -> None:
     def scenario(subject: Subject) -> Any:
         subject.create(topic, 1, **config)
+        subject.make_offsets_topic()
         try:
             return as_dict(TWICE_WRONG[name](subject, topic))
         except ConnectionError:

@@ -678,24 +678,17 @@ def records_of(one: Id) -> list[Any]:
     left is as it was written: to write it again gives the same bytes."""
     partition = abs_hash(one.name) % 50
     found: list[Any] = []
-    offset = 0
-    while True:
-        answer = one.subject.fetch(TRANSACTION_STATE, offset, partitions=[partition], version=12)
-        content = answer.responses[0].partitions[0].records
-        if not content:
-            return found
-        content = memoryview(bytes(content))
-        for position, header in iter_headers(content, allow_partial=True):
-            offset = header.next_offset
-            for record in iter_records(content[position : position + header.size_bytes]):
-                decoded = decode_record(RECORD_TYPES, record.key or b"", record.value)
-                assert decoded is not None
-                assert encode_record(decoded) == (record.key, record.value)
-                assert isinstance(decoded.key, TransactionLogKey)
-                if decoded.key.transactional_id == one.name:
-                    assert isinstance(decoded.value, TransactionLogValue)
-                    shown = _shown_record(one, decoded.value)
-                    found.append((header.attributes, decoded.value_version, shown))
+    for header, batch in one.subject.batches_of(TRANSACTION_STATE, partition):
+        for record in iter_records(batch):
+            decoded = decode_record(RECORD_TYPES, record.key or b"", record.value)
+            assert decoded is not None
+            assert encode_record(decoded) == (record.key, record.value)
+            assert isinstance(decoded.key, TransactionLogKey)
+            if decoded.key.transactional_id == one.name:
+                assert isinstance(decoded.value, TransactionLogValue)
+                shown = _shown_record(one, decoded.value)
+                found.append((header.attributes, decoded.value_version, shown))
+    return found
 
 
 def _shown_record(one: Id, value: TransactionLogValue) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from ottla.coordinators.record import decode_record
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.kernel.java import abs_hash
-from ottla.records.batch import iter_headers
 from ottla.records.record import iter_records
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
@@ -146,12 +145,10 @@ class Stage:
         without times and producer ids, which are each broker's own. A sequence number they have
         not: Apache Kafka writes 0 into all of them, which nobody reads."""
         partition = abs_hash(self.group) % 50
-        (fetched,) = self.subject.fetch(CONSUMER_OFFSETS, partitions=[partition]).responses
-        content = fetched.partitions[0].records
         found: list[Any] = []
         mine: set[int] = set()
-        for position, header in iter_headers(memoryview(content)):
-            records = list(iter_records(content[position : position + header.size_bytes]))
+        for header, batch in self.subject.batches_of(CONSUMER_OFFSETS, partition):
+            records = list(iter_records(batch))
             bodies = [_without_time(record.key, record.value) for record in records]
             is_mine = any(self.group.encode() in (record.key or b"") for record in records)
             if is_mine:

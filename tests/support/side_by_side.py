@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
+from ottla.records.batch import BatchHeader, iter_headers
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.api import APIS, ApiKey
@@ -21,6 +22,7 @@ from ottla.wire.messages.create_topics import (
 )
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.schema import Request
@@ -125,6 +127,28 @@ class Subject:
             ],
         )
         return self.ask(request, version).responses[0].partition_responses[0]
+
+    def batches_of(self, topic: str, partition: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All that a partition holds. One fetch may not: groups and transactions of other tests
+        write to the same internal topics, and a large batch of theirs ends it early."""
+        offset = 0
+        while True:
+            answer = self.fetch(topic, offset, partitions=[partition]).responses[0].partitions[0]
+            content = memoryview(bytes(answer.records or b""))
+            begin = offset
+            for position, header in iter_headers(content, allow_partial=True):
+                offset = header.next_offset
+                yield header, content[position : position + header.size_bytes]
+            if offset == begin:
+                assert offset == answer.high_watermark, "a fetch brings at least one batch"
+                return
+
+    def make_offsets_topic(self) -> None:
+        """It is made for the first group; whether there was one is up to other tests."""
+        request = FindCoordinatorRequest(key="any", key_type=0)
+        while self.ask(request, 3).error_code:
+            time.sleep(0.02)
+        self.wait_until_led("__consumer_offsets")
 
     def fetch(
         self,
