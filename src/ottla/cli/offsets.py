@@ -15,6 +15,8 @@ Partition = tuple[str, int]
 
 EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
+_NO_RECORD = -1
+"""The offset that a leader tells if no record follows a timestamp."""
 
 
 class Bounds(NamedTuple):
@@ -50,18 +52,26 @@ def bounds_of(admin: AdminClient, partitions: Collection[Partition]) -> dict[Par
     """Raises Failure where a partition has no leader that knows."""
     earliest = offsets_of(admin, partitions, EARLIEST)
     latest = offsets_of(admin, partitions, LATEST)
-    for topic, number in partitions:
-        if (topic, number) not in earliest or (topic, number) not in latest:
-            raise Failure(f"{topic}:{number} has no leader that could be asked for its offsets")
+    _check_all_told(partitions, earliest)
+    _check_all_told(partitions, latest)
     return {key: Bounds(earliest[key], latest[key]) for key in partitions}
 
 
 def offsets_since(
     admin: AdminClient, bounds: Mapping[Partition, Bounds], timestamp_ms: int
 ) -> dict[Partition, int]:
-    """Of the first record that is not older. Where none is as young as that, the next will be."""
+    """Of the first record that is not older. Where none is as young as that, the next will be.
+    Raises Failure where a partition has no leader that knows: its end would be a guess, by which
+    others delete records or skip them."""
     found = offsets_of(admin, bounds, OffsetSpec.for_timestamp(timestamp_ms))
+    _check_all_told(bounds, found)
     return {
-        key: found[key] if found.get(key, -1) >= 0 else latest
+        key: latest if found[key] == _NO_RECORD else found[key]
         for key, (_, latest) in bounds.items()
     }
+
+
+def _check_all_told(partitions: Iterable[Partition], offsets: Mapping[Partition, int]) -> None:
+    for topic, number in partitions:
+        if (topic, number) not in offsets:
+            raise Failure(f"{topic}:{number} has no leader that could be asked for its offsets")

@@ -49,3 +49,11 @@ def test_bounds_of_logs_and_what_is_since_a_time() -> None:
     assert offsets_since(fake, bounds, 1_700_000_000_000) == {("t", 0): 5, ("t", 1): 20}
     with pytest.raises(Failure, match="t:2 has no leader"):
         bounds_of(fake, [("t", 2)])
+
+
+def test_a_partition_that_can_not_be_asked_for_a_time_is_a_failure() -> None:
+    """A trim would delete all of it, and a reset of a group would skip all of it."""
+    admin: Any = FakeAdmin()
+
+    with pytest.raises(Failure, match="t:1 has no leader that could be asked"):
+        offsets_since(admin, {("t", 0): Bounds(0, 20), ("t", 1): Bounds(0, 20)}, 1_700_000_000_000)
