@@ -190,7 +190,9 @@ class GroupAssignment:
 
     def _forget(self, gone: set[Partition]) -> None:
         self._assigned -= gone
-        self.unfinished = (self.unfinished or set()) - gone
+        # Without any it is in the middle of a rebalance: eager assignors take all partitions and
+        # give them back, with records that were not read.
+        self.unfinished = (self.unfinished or set()) - gone if self._assigned else None
         for key in gone:
             self._written.pop(key, None)
 

@@ -121,6 +121,7 @@ def test_a_member_says_what_it_gets_and_gives(
     consumer.rebalance("revoke", T0, T1)
     assert assignment.unfinished == {T2}
     consumer.rebalance("lost", T2)
+    assert assignment.unfinished is None
     consumer.rebalance("assign")
     assert assignment.unfinished == set()
 
@@ -130,6 +131,29 @@ def test_a_member_says_what_it_gets_and_gives(
         "ottla: group g: lost t:2, whose last records other members may read again",
         "ottla: group g: assigned nothing; other members have all partitions",
     ]
+
+
+def test_a_rebalance_that_takes_all_partitions_is_no_end(
+    consumer: FakeConsumer, clock: Clock
+) -> None:
+    """Eager assignors revoke everything before they assign it again."""
+    assignment = joined(consumer, clock)
+    consumer.rebalance("assign", T0, T1)
+    consumer.rebalance("revoke", T0, T1)
+    assert assignment.unfinished is None
+    consumer.rebalance("assign", T0)
+    assert assignment.unfinished == {T0}
+
+
+def test_what_was_read_to_its_end_stays_so_when_other_partitions_go(
+    consumer: FakeConsumer, clock: Clock
+) -> None:
+    assignment = joined(consumer, clock)
+    consumer.rebalance("assign", T0, T1)
+    assert assignment.unfinished is not None
+    assignment.unfinished.discard(T0)
+    consumer.rebalance("revoke", T1)
+    assert assignment.unfinished == set()
 
 
 def test_what_was_written_is_committed_every_second_and_at_the_end(
