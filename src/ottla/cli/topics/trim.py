@@ -122,7 +122,7 @@ def _refuse_compacted(admin: AdminClient, topics: Sequence[str]) -> None:
         if "delete" not in policy.split(","):
             raise Failure(
                 f"{topic!r} has cleanup.policy={policy}, and brokers trim only topics with delete "
-                f"in it; `ottla configs alter topic {topic} --append cleanup.policy=delete` adds it"
+                "in it (which would also delete by retention.ms, after 7 days by default)"
             )
 
 

@@ -115,7 +115,11 @@ def test_by_time_in_json(fake: FakeLogs, capsys: pytest.CaptureFixture[str]) -> 
 def test_what_is_not_trimmed(fake: FakeLogs, capsys: pytest.CaptureFixture[str]) -> None:
     fake.policy = "compact"
     assert main([*TRIM, "clicks", "--keep", "0", "--execute"]) == 1
-    assert "'clicks' has cleanup.policy=compact" in capsys.readouterr().err
+    complaint = capsys.readouterr().err
+    assert "'clicks' has cleanup.policy=compact" in complaint
+    # Data that is meant to stay: no command to copy that would start its retention unsaid.
+    assert "would also delete by retention.ms" in complaint
+    assert "--append" not in complaint
     fake.policy = "compact,delete"
     fake.refusal = kafka_exception(KafkaError.TOPIC_AUTHORIZATION_FAILED, "no")
     assert main([*TRIM, "clicks:0", "--keep", "0", "--execute"]) == 1
