@@ -37,6 +37,7 @@ from ottla.storage.segments import Segments
 from ottla.storage.snapshots import Snapshots
 from ottla.storage.timestamp_search import (
     ActiveView,
+    ClosedView,
     TimestampOffset,
     find_max_timestamp,
     find_timestamp,
@@ -163,8 +164,8 @@ class Log:
         appended = self._admit(header, buffer, leader_epoch, now_ms, guard)
         if appended.is_duplicate:
             return appended
-        active = self._segments.active
-        pending = PendingWrite(self._clock, active.file, active.size_bytes, buffer, appended)
+        pending = PendingWrite(self._clock, self._segments.active, buffer, appended)
+        self._segments.unwritten.append(pending)
         self._take_in(header, buffer, appended)
         return pending
 
@@ -172,6 +173,7 @@ class Log:
         """After its `write` returned."""
         appended = pending.appended
         assert appended.first_offset == self.log_end_offset, "writes are committed in order"
+        self._segments.unwritten.popleft()
         self.log_end_offset = appended.last_offset + 1
         return appended
 
@@ -385,11 +387,11 @@ class Log:
         """The first record that has the largest timestamp. Looks off the loop."""
         return await search(self, None, find_max_timestamp)
 
-    def view_active(self, timestamp: int | None) -> ActiveView:
-        """For `timestamp_search`: the active segment as it is now."""
-        segments = self._segments
-        end = segments.committed_bytes(self.log_end_offset, self.next_offset)
-        return view_active(segments.active, end, timestamp)
+    def view(self, timestamp: int | None) -> tuple[list[ClosedView], ActiveView]:
+        """For `timestamp_search`: the segments as they are now."""
+        segments, written = self._segments, self._segments.written_bytes
+        closed = [ClosedView(each, written(each)) for each in segments.closed]
+        return closed, view_active(segments.active, written(segments.active), timestamp)
 
     def check_not_deleted(self) -> None:
         if self.is_deleted:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.disk import File
 from ottla.storage.producer_entry import BatchMetadata
+
+if TYPE_CHECKING:
+    from ottla.storage.segment import ActiveSegment
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +34,15 @@ class PendingWrite:
     loop, in the order of `Log.prepare`, and touches nothing but the file; then `Log.commit` lets
     it be seen. If it fails, the log dir is offline and the batch was never there."""
 
-    __slots__ = ("_buffer", "_clock", "_position", "appended", "file")
+    __slots__ = ("_buffer", "_clock", "appended", "file", "position", "segment_base_offset")
 
     def __init__(
-        self, clock: Clock, file: File, position: int, buffer: memoryview, appended: Appended
+        self, clock: Clock, segment: ActiveSegment, buffer: memoryview, appended: Appended
     ) -> None:
         self._clock = clock
-        self.file = file
-        self._position = position
+        self.file = segment.file
+        self.position = segment.size_bytes
+        self.segment_base_offset = segment.base_offset
         self._buffer = buffer
         self.appended = appended
 
@@ -47,9 +51,9 @@ class PendingWrite:
         clock = self._clock
         started_s = clock.monotonic_s()
         try:
-            self.file.write_at(self._position, (self._buffer,))
+            self.file.write_at(self.position, (self._buffer,))
         except OSError:
-            cut_back(self.file, self._position)
+            cut_back(self.file, self.position)
             raise
         return clock.monotonic_s() - started_s
 

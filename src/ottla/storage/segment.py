@@ -110,10 +110,13 @@ class Segment:
         relative = min(max(0, offset - self.base_offset), RELATIVE_OFFSET_MAX)
         return offset_index.find_position(offsets, offsets.size(), relative)
 
-    def scan(self, position: int = 0, *, headers_only: bool = True) -> Iterator[ScannedBatch]:
+    def scan(
+        self, position: int = 0, end: int | None = None, *, headers_only: bool = True
+    ) -> Iterator[ScannedBatch]:
         """Its batches, in order. Waits for the disk, and may be called off the loop."""
         file = self.folder.disk.open(self.path(LOG_SUFFIX))
-        return scan_batches(file, position, self.size_bytes, headers_only=headers_only)
+        end = self.size_bytes if end is None else end
+        return scan_batches(file, position, end, headers_only=headers_only)
 
     def collect_aborted(self, offset: int, end_offset: int) -> Collected | Cold:
         """The aborted transactions that end in this segment and overlap the range."""

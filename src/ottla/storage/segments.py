@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from bisect import bisect_right
+from collections import deque
 
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
@@ -12,6 +13,7 @@ from ottla.records.batch import LENGTH_AT, LOG_OVERHEAD_BYTES
 from ottla.storage.batch_scan import Cold
 from ottla.storage.file_names import LOG_SUFFIX
 from ottla.storage.folder import LogFolder
+from ottla.storage.pending_write import PendingWrite
 from ottla.storage.recovery import open_active
 from ottla.storage.segment import ActiveSegment, Segment
 from ottla.storage.transaction_index import AbortedTransaction
@@ -38,6 +40,9 @@ class Segments:
         self.active = active
         self._base_offsets = [segment.base_offset for segment in closed]
         self._aborted = _with_aborted(closed)
+        self.unwritten: deque[PendingWrite] = deque()
+        """What has its place and is not in its file, in order. The active segment may be rolled
+        meanwhile, so it may be that of a closed one."""
 
     def all(self) -> list[Segment]:
         return [*self.closed, self.active]
@@ -68,8 +73,10 @@ class Segments:
             number += 1  # A compaction has left nothing between the offset and the next segment.
         if isinstance(position, Cold):
             return position
-        end = segment.size_bytes
-        if max_offset < (self._base_offset_after(number) if number < len(closed) else end_offset):
+        end = self.written_bytes(segment)
+        if self.unwritten and max_offset >= self.unwritten[0].appended.first_offset:
+            pass  # What is written ends there.
+        elif max_offset < (self._base_offset_after(number) if number < len(closed) else end_offset):
             limit = segment.locate(max_offset)
             if isinstance(limit, Cold):
                 return limit
@@ -174,12 +181,14 @@ class Segments:
         self._aborted = _with_aborted(self.closed)
         return gone
 
-    def committed_bytes(self, log_end_offset: int, end_offset: int) -> int:
-        """Of the active one, what is in its file when an append is pending."""
-        if log_end_offset == end_offset:
-            return self.active.size_bytes
-        position = self.active.locate(log_end_offset, may_wait=True)
-        return position if isinstance(position, int) else self.active.size_bytes
+    def written_bytes(self, segment: Segment) -> int:
+        """What of a segment is in its file: not what has its place there and is to be written."""
+        if not self.unwritten:
+            return segment.size_bytes
+        first = self.unwritten[0]
+        if segment.base_offset < first.segment_base_offset:
+            return segment.size_bytes
+        return first.position if segment.base_offset == first.segment_base_offset else 0
 
     def _create(self, base_offset: int, config: TopicConfig) -> ActiveSegment:
         active = ActiveSegment.create(

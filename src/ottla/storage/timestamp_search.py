@@ -23,6 +23,13 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
+class ClosedView(NamedTuple):
+    """A closed segment, and how much of it was in its file when the search began."""
+
+    segment: Segment
+    end: int
+
+
 class ActiveView(NamedTuple):
     """The active segment as it was on the loop when the search began."""
 
@@ -41,7 +48,7 @@ def view_active(active: ActiveSegment, end: int, timestamp: int | None) -> Activ
 
 
 class TimestampSearch(NamedTuple):
-    closed: list[Segment]
+    closed: list[ClosedView]
     active: ActiveView
     timestamp: int | None
     log_start_offset: int
@@ -53,15 +60,15 @@ async def search(
     """Looks off the loop. Raises `StorageFailure`, or KafkaError when the log is gone."""
     while True:
         log.folder.check_online()
-        closed = log.segments[:-1]
-        view = TimestampSearch(closed, log.view_active(timestamp), timestamp, log.log_start_offset)
+        closed, active = log.view(timestamp)
+        view = TimestampSearch(closed, active, timestamp, log.log_start_offset)
         try:
             found = await log.folder.workers.submit(find, view)
             log.check_not_deleted()  # Its files may have been those of another by then.
             return found
         except FileNotFoundError as error:
             log.check_not_deleted()
-            if closed == log.segments[:-1]:
+            if [each.segment for each in closed] == log.segments[:-1]:
                 raise log.read_failed(error) from error
             # Retention was quicker. Look at what is left.
         except OSError as error:
@@ -75,10 +82,10 @@ def find_timestamp(search: TimestampSearch) -> TimestampOffset | None:
     """The first record that is not older and not below the log's start."""
     _, active, timestamp, log_start_offset = search
     assert timestamp is not None, "a timestamp to look for"
-    for segment in search.closed:
+    for segment, end in search.closed:
         if segment.largest().timestamp >= timestamp:
             position = segment.position_before_timestamp(timestamp - 1)
-            batches = segment.scan(position, headers_only=False)
+            batches = segment.scan(position, end, headers_only=False)
             found = _find_in(batches, timestamp, log_start_offset)
             if found is not None:
                 return found
@@ -92,7 +99,7 @@ def find_max_timestamp(search: TimestampSearch) -> TimestampOffset | None:
     """The first record that has the largest timestamp of all."""
     largest = max(
         search.active.largest_timestamp,
-        max((segment.largest().timestamp for segment in search.closed), default=-1),
+        max((each.segment.largest().timestamp for each in search.closed), default=-1),
     )
     return find_timestamp(search._replace(timestamp=largest)) if largest >= 0 else None
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.kernel.config.topic import TopicConfig
 from ottla.records.batch import parse_header
 from ottla.storage.errors import StorageFailure
 from ottla.storage.pending_write import Appended, PendingWrite
@@ -68,3 +69,31 @@ def test_a_repeat_of_a_pending_batch_is_known() -> None:
     again = log.prepare(header, memoryview(bytearray(batch)), 0, 0)
     assert isinstance(again, Appended)
     assert again.is_duplicate
+
+
+@pytest.mark.parametrize("segment_bytes", [150, 1 << 30])
+def test_nothing_is_read_past_what_is_written_however_much_is_pending(segment_bytes: int) -> None:
+    """With many appends pending their places are forgotten, and with a roll they lie in several
+    segments: a reader was promised bytes that were not in the file."""
+    machine = Machine(TopicConfig(segment_bytes=segment_bytes))
+    log = machine.log()
+    for _ in range(3):
+        machine.append(log)
+    late_ms = machine.clock.now_ms() + 1000
+    pending = []
+    for _ in range(100):
+        batch = machine.batch(timestamp=late_ms)
+        prepared = log.prepare(parse_header(batch), memoryview(batch), 0, machine.clock.now_ms())
+        assert isinstance(prepared, PendingWrite)
+        pending.append(prepared)
+    for number, write in enumerate(pending):
+        assert offsets_in(log) == list(range(3 + number))
+        if number in (0, 1, 50):
+            found = machine.run(log.offset_for_timestamp(late_ms))
+            assert (found and found.offset) == (None if number == 0 else 3)
+        write.write()
+        log.commit(write)
+    assert offsets_in(log) == list(range(103))
+    machine.wait()
+    machine.restart(clean=False)
+    assert offsets_in(machine.log()) == list(range(103))
