@@ -14,6 +14,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.records.batch import (
+    HEADER_BYTES,
     BatchHeader,
     TimestampType,
     parse_header,
@@ -175,12 +176,14 @@ class Partition:
         produce_version: int,
         guard: VerificationGuard | None = None,
     ) -> Appended | None:
-        """As `append`; None where that would wait, and nothing was done."""
+        """As `append`; None where that would wait. The buffer is as it was unless this appended:
+        whoever got None, or an error, may try again with it."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         if self._queue or self._steps or self._appends_in_turn or self.log.folder.is_slow:
             return None
         now_ms = self._clock.now_ms()
+        header_as_sent = bytes(records[:HEADER_BYTES])
         try:
             batch, header = validate_produced(
                 records,
@@ -191,7 +194,12 @@ class Partition:
             )
         except TakesLong:
             return None
-        appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
+        try:
+            appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
+        except KafkaError:
+            # A second validation would refuse what the first has marked with LogAppendTime.
+            records[:HEADER_BYTES] = header_as_sent
+            raise
         if not appended.is_duplicate:
             self._records_added(self.log.log_end_offset, len(batch))
         return appended

@@ -130,9 +130,12 @@ def test_what_fails_is_told_as_the_handler_tells_it(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_a_duplicate_is_answered_like_the_first_and_a_gap_is_refused(version: int) -> None:
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_a_duplicate_is_answered_like_the_first_and_a_gap_is_refused(
+    version: int, timestamp_type: str
+) -> None:
     async def script(broker: SimulatedBroker, version: int) -> Answers:
-        topic = await new_topic(broker, version)
+        topic = await new_topic(broker, version, message_timestamp_type=timestamp_type)
         batches = [make_batch(b"v", base_sequence=one, **PRODUCER) for one in (0, 1, 2, 1, 5, 3)]
         return [await produce(broker, topic, batch, version) for batch in batches]
 
@@ -143,9 +146,12 @@ def test_a_duplicate_is_answered_like_the_first_and_a_gap_is_refused(version: in
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_batches_of_an_open_transaction_are_answered_the_short_way(version: int) -> None:
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_batches_of_an_open_transaction_are_answered_the_short_way(
+    version: int, timestamp_type: str
+) -> None:
     async def script(broker: SimulatedBroker, version: int) -> Answers:
-        topic = await new_topic(broker, version)
+        topic = await new_topic(broker, version, message_timestamp_type=timestamp_type)
         producer = Transactional(broker)
         await producer.init()
         answers: Answers = []
