@@ -276,7 +276,7 @@ class Connection:
             self._pause_if_full()
 
     def _refuse(self, error: BadRequest) -> None:
-        self._refused.note(self.peer, self._transport.peer_host, str(error), "bad request")
+        self._refused.note(self.peer, self._transport.peer_host, str(error), error.kind)
         self.close()
 
     def _refuse_too_large(self, error: FrameTooLarge) -> None:

@@ -114,14 +114,17 @@ class Dispatcher:
                 "security.protocol=PLAINTEXT in the client"
             )
         if api_key not in ANSWERED:
-            raise BadRequest(f"API key {api_key} (version {version}) is not supported")
+            raise BadRequest(
+                f"API key {api_key} (version {version}) is not supported", kind=f"API {api_key}"
+            )
         key = ApiKey(api_key)
         api = APIS[key]
         versions = range(api.versions.start, api.advertised_versions.stop)
         if version not in versions:
             raise BadRequest(
                 f"{key.name} v{version} is not supported, "
-                f"only v{versions.start} to v{versions.stop - 1}"
+                f"only v{versions.start} to v{versions.stop - 1}",
+                kind=f"{key.name} v{version}",
             )
         route = self._routes[api_key, version] = Route(key, version, handler_of(key))
         if key == ApiKey.PRODUCE and version >= HEADS_SINCE:
