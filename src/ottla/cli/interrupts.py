@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event
@@ -27,6 +28,8 @@ from ottla.cli.early_exit import SIGNALS, handle_signals
 GRACE_S = 2.5
 """A command that was told to stop and has not ended after this time is ended."""
 
+_HANDLER_S = 0.5
+"""Much longer than the thread takes on a busy machine, and still short if it has to wait."""
 _STDERR = 2
 _CLEAR_LINE = b"\r\x1b[K"
 _SHOW_CURSOR = b"\x1b[?25h"
@@ -90,13 +93,18 @@ class Watcher:
             self.stop.wait()  # the thread is about to set it
 
     def _on_signal(self, *_: object) -> None:
-        """In the main thread, when it runs Python again. It goes no further before `_watch`, which
-        hears of the signal by itself, has told it to stop; or has ended the process. Otherwise it
-        would complain meanwhile of a child that was killed."""
+        """In the main thread, when it runs Python again. It gives `_watch`, which hears of the
+        signal by itself, a moment to tell it to stop, or to end the process. Otherwise it would
+        complain meanwhile of a child that was killed.
+
+        No longer than that: what was interrupted may have the lock that `_watch` needs, of this
+        object or of the event. That is also why it looks at the event and does not wait for it."""
         is_first, self._is_told = not self._is_told, True
         if is_first and self._is_reading:
             raise KeyboardInterrupt
-        (self.stop if is_first else Event()).wait()
+        until_s = time.monotonic() + _HANDLER_S
+        while time.monotonic() < until_s and not (is_first and self.stop.is_set()):
+            time.sleep(0.005)
 
     def _watch(self) -> None:
         number = self._next_signal(None)

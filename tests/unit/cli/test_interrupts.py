@@ -144,6 +144,22 @@ with interrupts.stoppable() as stop:
         assert end_of(process) == (0, "told\n")
 
 
+@pytest.mark.parametrize("lock", ["interrupts._watcher._lock", "stop._cond"])
+def test_a_signal_may_come_while_the_main_thread_has_a_lock_of_the_watcher(lock: str) -> None:
+    """As it has for a moment whenever it waits for the event, or enters or leaves a block."""
+    code = f"""
+import signal
+with interrupts.stoppable() as stop:
+    say('ready')
+    with {lock}:
+        signal.raise_signal(signal.SIGTERM)
+    stop.wait(60)
+    say(f'told: {{stop.is_set()}}')
+"""
+    with running(code) as process:
+        assert end_of(process) == (0, "told: True\n")
+
+
 def test_what_shall_go_on_goes_on() -> None:
     code = "say('ready'); sys.stdin.read(); say('done')"
     command = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh", sys.executable, "-c", START + code]
