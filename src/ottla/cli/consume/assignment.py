@@ -5,6 +5,7 @@ The loop asks either kind the same: what has no end yet, and tells it what was w
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
@@ -21,6 +22,8 @@ from ottla.cli.offsets import Partition
 _LOOK_PERIOD_S = 3.0
 """How often topics and partitions that are new are looked for."""
 _COMMIT_PERIOD_S = 1.0
+_COMMIT_PATIENCE_S = 1.5
+"""Less than the grace that a signal leaves."""
 
 Clock = Callable[[], float]
 
@@ -148,7 +151,20 @@ class GroupAssignment:
 
     def finish(self) -> None:
         self._is_over = True
-        self._commit(self._written)
+        # A broker that hangs may take longer than a command that was told to stop has: it is ended
+        # then, and this is the last that its user hears.
+        patience = threading.Timer(_COMMIT_PATIENCE_S, self._say_that_no_answer_comes)
+        patience.start()
+        try:
+            self._commit(self._written)
+        finally:
+            patience.cancel()
+
+    def _say_that_no_answer_comes(self) -> None:
+        warn(
+            f"group {self._group}: no answer to the commit of {partitions_text(self._written)} "
+            "yet; without one the last records will be read again"
+        )
 
     def _commit(self, offsets: Mapping[Partition, int]) -> None:
         if not offsets:

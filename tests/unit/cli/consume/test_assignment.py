@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import queue
 from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
 
+from ottla.cli.consume import assignment as assignment_module
 from ottla.cli.consume.assignment import GroupAssignment, ManualAssignment, partitions_text
 from ottla.cli.consume.chosen_topics import ChosenTopics
 from ottla.cli.consume.positions import Start
@@ -231,6 +233,26 @@ def test_a_commit_that_fails_is_said(
     assert "could not commit t:0: " in capsys.readouterr().err
     with pytest.raises(Failure, match=complaint % 1):
         assignment.finish()
+
+
+def test_a_last_commit_that_nobody_answers_is_said(
+    consumer: FakeConsumer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: queue.Queue[str] = queue.Queue()
+    texts: list[str] = []
+    assignment = joined(consumer, clock)
+    consumer.rebalance("assign", T0)
+    assignment.wrote({T0: 5})
+    monkeypatch.setattr(assignment_module, "warn", said.put)
+    monkeypatch.setattr(assignment_module, "_COMMIT_PATIENCE_S", 0.01)
+    # The broker answers when the user has been told.
+    monkeypatch.setattr(consumer, "commit", lambda **_: texts.append(said.get(timeout=30)))
+    assignment.finish()
+
+    assert texts == [
+        "group g: no answer to the commit of t:0 yet; without one the last records will be read "
+        "again"
+    ]
 
 
 def test_partitions_in_short() -> None:
