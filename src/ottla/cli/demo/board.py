@@ -56,7 +56,9 @@ def closing_line(look: Look) -> str:
     day = spark.results.newest_day()
     if day is None:
         return f"{head}; no results yet, Spark was still starting"
-    return f"{head}, {_found(spark, day)}"
+    strange = spark.results.passed_over
+    passed_over = f"; {strange:,} records that are no results passed over" if strange else ""
+    return f"{head}, {_found(spark, day)}{passed_over}"
 
 
 def _found(spark: SparkLook, day: Traffic) -> str:

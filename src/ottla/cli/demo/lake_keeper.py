@@ -7,6 +7,8 @@ import threading
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
+from ottla.cli.errors import warn
+
 if TYPE_CHECKING:
     from ottla.pipeline.lake.table import LakeTable
 
@@ -23,6 +25,8 @@ class LakeKeeper:
 
     def __init__(self, lake: str) -> None:
         self._lake = lake
+        self._problems: list[str] = []
+        """Of the last time. Told at the end: before, there is a screen that is not ours."""
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo-lake", daemon=True)
 
@@ -32,26 +36,33 @@ class LakeKeeper:
     def stop(self) -> None:
         self._is_stopping.set()
         self._thread.join()
+        for problem in self._problems:
+            warn(f"the demo's lake grew: {problem}")
 
     def _run(self) -> None:
         while not self._is_stopping.wait(_EVERY_S):
-            tidy(self._lake)
+            self._problems = tidy(self._lake)
 
 
-def tidy(root: str) -> None:
+def tidy(root: str) -> list[str]:
     """Deletes rows of old days, makes one file of many, and removes what that left an hour ago.
-    The pipeline goes on meanwhile; where it was quicker, the table is left for the next time."""
+    The pipeline goes on meanwhile; where it was quicker, the table is left for the next time. So
+    is one with which something else is wrong, and that is told."""
     from deltalake.exceptions import DeltaError
 
     from ottla.pipeline.lake.lake import Lake
     from ottla.pipeline.lake.schema import LakeError
 
+    problems = []
     lake = Lake(root)
     for name in lake.names():
         try:
             _tidy_table(lake.table(name))
         except (DeltaError, LakeError):
             continue
+        except (OSError, LookupError, ValueError) as error:
+            problems.append(f"could not tidy {name}: {type(error).__name__}: {error}")
+    return problems
 
 
 def _tidy_table(table: LakeTable) -> None:

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -43,23 +43,50 @@ class Results:
     """How many sessions were so many whole minutes long."""
     top: dict[str, dict[str, list[tuple[str, int]]]] = field(default_factory=dict)
     """By kind and day."""
+    passed_over: int = 0
+    """Records that are no results: anybody may write to a demo's topics."""
 
-    def take(self, topic: str, value: dict[str, Any]) -> None:
-        if topic == TRAFFIC:
-            counted = Traffic(value["page_views"], value["visitors"])
-            if value["window"] == "minute":
-                _put(self.minutes, value["start"], counted, MINUTES_MAX)
+    def take(self, topic: str, value: Any) -> None:
+        try:
+            if topic == TRAFFIC:
+                self._take_traffic(value)
+            elif topic == SESSIONS:
+                self._take_session(value)
             else:
-                _put(self.days, value["start"], counted, _DAYS_MAX)
-        elif topic == SESSIONS:
-            length_s = (_moment(value["end"]) - _moment(value["start"])).total_seconds()
-            self.sessions += 1
-            self.session_s += length_s
-            self.session_actions += value["actions"]
-            self.session_minutes[min(LONGEST_MINUTES, int(length_s // 60))] += 1
+                self._take_top(value)
+        except (ValueError, LookupError, TypeError):
+            self.passed_over += 1
+
+    def take_record(self, topic: str, record: bytes) -> None:
+        try:
+            value = json.loads(record)
+        except ValueError:
+            self.passed_over += 1
         else:
-            ranking = [(place["subject"], place["count"]) for place in value["top"]]
-            _put(self.top.setdefault(value["kind"], {}), value["day"], ranking, _DAYS_MAX)
+            self.take(topic, value)
+
+    def _take_traffic(self, value: Any) -> None:
+        counted = Traffic(_count(value["page_views"]), _count(value["visitors"]))
+        start = value["start"]
+        _moment(start)  # as all that read it take for granted
+        if value["window"] == "minute":
+            _put(self.minutes, start, counted, MINUTES_MAX)
+        else:
+            _put(self.days, start, counted, _DAYS_MAX)
+
+    def _take_session(self, value: Any) -> None:
+        length_s = (_moment(value["end"]) - _moment(value["start"])).total_seconds()
+        actions = _count(value["actions"])
+        self.sessions += 1
+        self.session_s += length_s
+        self.session_actions += actions
+        self.session_minutes[min(LONGEST_MINUTES, int(length_s // 60))] += 1
+
+    def _take_top(self, value: Any) -> None:
+        ranking = [(str(place["subject"]), _count(place["count"])) for place in value["top"]]
+        day = value["day"]
+        date.fromisoformat(day)
+        _put(self.top.setdefault(value["kind"], {}), day, ranking, _DAYS_MAX)
 
     def in_order(self) -> list[tuple[str, Traffic]]:
         """Minutes, the oldest first."""
@@ -82,7 +109,16 @@ def _put(kept: dict[str, Value], time: str, value: Value, count_max: int) -> Non
 
 
 def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no zone")
+    return moment
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is no number")
+    return value
 
 
 class ResultsReader:
@@ -110,4 +146,4 @@ class ResultsReader:
             for message in self._consumer.consume(500, timeout=0.1):
                 topic, value = message.topic(), message.value()
                 if message.error() is None and topic is not None and value is not None:
-                    self.results.take(topic, json.loads(value))
+                    self.results.take_record(topic, value)

@@ -140,3 +140,8 @@ def test_the_closing_line_names_records_and_results() -> None:
         "123,456 records written, 100,000 read by Spark: 44,123 page views of 12,345 visitors, "
         "8 sessions"
     )
+    look = a_spark_look()
+    look.results.passed_over = 2
+    assert closing_line(a_look(spark=look)).endswith(
+        "8 sessions; 2 records that are no results passed over"
+    )

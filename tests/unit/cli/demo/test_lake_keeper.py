@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from ottla.cli.demo import lake_keeper
 from ottla.cli.demo.lake_keeper import DAYS_KEPT, LakeKeeper, tidy
+from ottla.pipeline.lake.table import LakeTable
 
 FIRST = date(2026, 1, 1)
 
@@ -50,10 +51,40 @@ def test_an_empty_lake_is_left_alone(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_table_that_is_broken_keeps_no_other_from_being_tidied_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a-broken", "whole"):
+        (tmp_path / name / "_delta_log").mkdir(parents=True)
+    tidied: list[str] = []
+
+    def tidy_table(table: LakeTable) -> None:
+        if table.uri.endswith("a-broken"):
+            raise PermissionError("not yours")
+        tidied.append(table.uri)
+
+    monkeypatch.setattr(lake_keeper, "_tidy_table", tidy_table)
+    monkeypatch.setattr(lake_keeper, "_EVERY_S", 0.01)
+    keeper = LakeKeeper(str(tmp_path))
+    keeper.start()
+    while len(tidied) < 2:
+        time.sleep(0.01)
+    keeper.stop()
+
+    assert capsys.readouterr().err == (
+        "ottla: the demo's lake grew: could not tidy a-broken: PermissionError: not yours\n"
+    )
+
+
 def test_it_tidies_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied: list[str] = []
     monkeypatch.setattr(lake_keeper, "_EVERY_S", 0.01)
-    monkeypatch.setattr(lake_keeper, "tidy", tidied.append)
+
+    def tidy(root: str) -> list[str]:
+        tidied.append(root)
+        return []
+
+    monkeypatch.setattr(lake_keeper, "tidy", tidy)
     keeper = LakeKeeper(str(tmp_path))
     keeper.start()
     while len(tidied) < 2:

@@ -9,6 +9,8 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from ottla.cli.demo.results import LONGEST_MINUTES, MINUTES_MAX, Results, ResultsReader, Traffic
 from ottla.cli.demo.topics import RESULTS, SESSIONS, TOP, TRAFFIC
 
@@ -58,6 +60,34 @@ def test_the_ranking_is_that_of_the_newest_day() -> None:
 
     assert results.ranking("page") == [("/a", 4)]
     assert results.ranking("search") == []
+
+
+@pytest.mark.parametrize("topic", RESULTS)
+@pytest.mark.parametrize("record", [b"hello", b"\xff", b"7", b"[]", b"{}", b"null"])
+def test_what_is_no_result_is_passed_over(topic: str, record: bytes) -> None:
+    results = Results()
+    results.take_record(topic, record)
+
+    assert results == Results(passed_over=1)
+
+
+@pytest.mark.parametrize(
+    ("topic", "value"),
+    [
+        (TRAFFIC, traffic("minute", "soon", 1, 1)),
+        (TRAFFIC, traffic("minute", "2026-01-01T08:00:00", 1, 1)),
+        (TRAFFIC, {**traffic("day", DAY, 1, 1), "visitors": "many"}),
+        (SESSIONS, session(MINUTE, "2026-01-01", 1)),
+        (SESSIONS, {**session(MINUTE, NEXT_MINUTE, 1), "actions": None}),
+        (TOP, {"day": 7, "kind": "page", "top": []}),
+        (TOP, {"day": "2026-01-01", "kind": "page", "top": [{"subject": "/", "count": "1"}]}),
+    ],
+)
+def test_what_only_looks_like_a_result_is_passed_over(topic: str, value: dict[str, Any]) -> None:
+    results = Results()
+    results.take(topic, value)
+
+    assert results == Results(passed_over=1)
 
 
 def test_a_week_of_results_is_as_small_as_an_evening() -> None:
@@ -112,6 +142,7 @@ def test_it_reads_until_it_is_stopped() -> None:
     consumer = FakeConsumer(
         [
             FakeMessage(TRAFFIC, None, error="gone for a moment"),
+            FakeMessage(TRAFFIC, b"hello"),
             FakeMessage(TRAFFIC, json.dumps(traffic("minute", MINUTE, 2, 1)).encode()),
         ]
     )
@@ -124,3 +155,4 @@ def test_it_reads_until_it_is_stopped() -> None:
 
     assert consumer.assigned == list(RESULTS)
     assert consumer.is_closed
+    assert reader.results.passed_over == 1
