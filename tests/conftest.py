@@ -20,10 +20,14 @@ from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
 from tools import apache_kafka as apache_kafka_tools
 
-# A shell that runs `./test` in the background leaves Ctrl-C ignored, and so would every program
-# that a test starts and interrupts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that runs `./test` in the background leaves Ctrl-C ignored, nohup the end of its terminal,
+# and so would every program that a test starts and ends that way.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 IS_CI = os.environ.get("CI") == "true"
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.compat.test_cli import Cli
+from tests.conftest import stop_all
 from tests.support.counts import IS_FULL
 from tests.support.ottla_process import OttlaProcess
 from tests.support.terminal import Terminal
@@ -27,12 +28,18 @@ BAD_WORDS = ("Traceback", "Error", "Exception", "Fatal", "warning")
 
 
 @pytest.fixture(scope="module")
-def bootstrap(shared_broker: OttlaProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
-    cli = Cli(shared_broker.bootstrap, shared_broker.data_dir)
+def bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Of a broker of its own: of one that tests share, lists and watches show what is theirs."""
+    broker = OttlaProcess(tmp_path_factory.mktemp("endings"))
+    broker.start()
+    cli = Cli(broker.bootstrap, broker.data_dir)
     lines = b"".join(b"line %d\n" % number for number in range(1000))
     cli("produce", "endings", stdin=lines)
     cli("topics", "create", "endings-perf")
-    return shared_broker.bootstrap
+    yield broker.bootstrap
+    stop_all([broker], request.config)
 
 
 @pytest.fixture
@@ -125,7 +132,7 @@ SHORT = [
     ["--help"],
     ["topics", "list"],
     ["topics", "describe", "endings"],
-    ["configs", "describe", "broker", "0"],
+    ["configs", "describe", "broker", "1"],
     ["groups", "list"],
     ["transactions", "list"],
     ["completion", "bash"],

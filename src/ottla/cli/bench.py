@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from ottla.cli.early_exit import SIGNALS
 from ottla.cli.errors import Failure
 
 # src/ottla/cli/bench.py of a checkout
@@ -29,6 +31,8 @@ def command(args: tuple[str, ...]) -> NoReturn:
             "the benchmarks are not part of the installed package; run `./ottla bench` in a "
             "checkout of the source"
         )
-    # In place of this process: nobody is left in between to be told when it shall end.
+    # In place of this process: nobody is left in between to be told when it shall end. A signal
+    # waits until the other is there to take it.
     os.chdir(_ROOT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     os.execv(sys.executable, [sys.executable, str(script), *args])

@@ -13,6 +13,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def exit_at_once(exit_code: int) -> None:
     """From here on a signal ends the process with `exit_code`, and nothing is said."""
     handle_signals(lambda *_: os._exit(exit_code))
+    # Whoever has put this process in its place may have held them back until now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def handle_signals(handler: Callable[..., object]) -> None:
