@@ -16,6 +16,7 @@ import click
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure, warn
 from ottla.cli.options import pairs
 from ottla.cli.suggestions import no_such_topic
@@ -68,7 +69,7 @@ class Cluster:
                 return
         raise Failure(
             f"no broker answers at {self.effective_bootstrap} ({', '.join(sorted(set(reasons)))}); "
-            "start one with `ottla start` or pass --bootstrap HOST:PORT"
+            f"start one with `{command_line('start')}` or pass --bootstrap HOST:PORT"
         )
 
     @property

@@ -10,7 +10,7 @@ import click
 
 from ottla import __version__
 from ottla.cli.errors import ExitCode, ReaderGone, warn
-from ottla.cli.suggestions import CommandGroup, NoSuchCommand, no_such_option
+from ottla.cli.suggestions import CommandGroup, NoSuchCommand, no_such_option, see_help
 
 
 class _Entry(NamedTuple):
@@ -136,6 +136,5 @@ def _usage_text(error: click.UsageError) -> str:
         return no_such_option(error)
     if isinstance(error, NoSuchCommand):
         return error.message
-    where = error.ctx.command_path if error.ctx else "ottla"
     text = " ".join(error.format_message().split()).rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}; see `{where} --help`"
+    return f"{text[:1].lower()}{text[1:]}; {see_help(error.ctx)}"

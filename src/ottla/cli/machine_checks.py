@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ottla import __version__
+from ottla.cli.command_line import command_line
 from ottla.cli.pipeline.options import EXTRA
 from ottla.cli.port_owner import port_owner
 from ottla.cli.tables import size_text
@@ -171,11 +172,12 @@ def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> st
 def check_port(host: str, port: int) -> Finding:
     """Listening is tried on every address of the name, as `ottla start` does."""
     place = f"{host}:{port}"
-    other = f"ottla start --listen {host}:{port + 1}"
+    other = command_line(f"start --listen {host}:{port + 1}")
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        remedy = f"add {host} to /etc/hosts, or ottla start --listen 127.0.0.1:{port}"
+        start = command_line(f"start --listen 127.0.0.1:{port}")
+        remedy = f"add {host} to /etc/hosts, or {start}"
         return Finding("port", Verdict.PROBLEM, f"{host} is unknown: {error.strerror}", remedy)
     for family, kind, protocol, _, address in addresses:
         with socket.socket(family, kind, protocol) as listener:

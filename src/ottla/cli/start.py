@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import __version__
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.logs import LEVELS, set_up_logs
 
@@ -295,8 +296,8 @@ def _say_what_to_try(address: str) -> None:
     print(
         f"""
 Try, in another terminal:
-  echo hello | ottla produce greetings{where}
-  ottla consume greetings --from-beginning{where}
+  echo hello | {command_line(f"produce greetings{where}")}
+  {command_line(f"consume greetings --from-beginning{where}")}
 Ctrl-C stops the broker.
 """,
         flush=True,

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import click
 
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure
 
 _COUNT_MAX = 3
@@ -48,16 +49,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def no_such_topic(name: str, known: Iterable[str]) -> Failure:
-    create = f"`ottla topics create {name}`"
+    create = f"`{command_line(f'topics create {name}')}`"
     if hint := did_you_mean(name, known):
         return Failure(f"there is no topic {name!r}; {hint} Else create it with {create}")
-    return Failure(
-        f"there is no topic {name!r}; create it with {create} or see `ottla topics list`"
-    )
+    see_list = f"see `{command_line('topics list')}`"
+    return Failure(f"there is no topic {name!r}; create it with {create} or {see_list}")
 
 
 def no_such_group(name: str, known: Iterable[str]) -> Failure:
-    hint = did_you_mean(name, known) or "see `ottla groups list`"
+    hint = did_you_mean(name, known) or f"see `{command_line('groups list')}`"
     return Failure(f"there is no group {name!r}; {hint}")
 
 
@@ -92,4 +92,9 @@ def no_such_option(error: click.NoSuchOption) -> str:
 
 
 def _or_help(name: str, known: Iterable[str], ctx: click.Context) -> str:
-    return did_you_mean(name, known) or f"see `{ctx.command_path} --help`"
+    return did_you_mean(name, known) or see_help(ctx)
+
+
+def see_help(ctx: click.Context | None) -> str:
+    path = "" if ctx is None else ctx.command_path.partition(" ")[2]
+    return f"see `{command_line(f'{path} --help'.lstrip())}`"

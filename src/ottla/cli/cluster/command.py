@@ -12,6 +12,7 @@ import click
 
 from ottla.cli.client import Cluster, client_options
 from ottla.cli.cluster.read import Json, described_cluster, software_text
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode
 from ottla.cli.health import health_text
 from ottla.cli.options import json_option
@@ -75,7 +76,7 @@ def command(
     print()
     print_table(_COLUMNS, _rows(found))
     if any(found["problems"].values()) and sys.stdout.isatty():
-        print("\nottla topics describe --unhealthy --internal")
+        print(f"\n{command_line('topics describe --unhealthy --internal')}")
     return ExitCode.OK
 
 

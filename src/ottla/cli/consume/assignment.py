@@ -14,6 +14,7 @@ from typing import Protocol
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from ottla.cli.client import message_of
+from ottla.cli.command_line import command_line
 from ottla.cli.consume.chosen_topics import ChosenTopics
 from ottla.cli.consume.positions import Start, positions
 from ottla.cli.errors import Failure, warn
@@ -216,7 +217,7 @@ class GroupAssignment:
 def _found(consumer: Consumer, chosen: ChosenTopics, *, is_endless: bool) -> list[Partition]:
     found = chosen.find(consumer)
     if not found and not is_endless:
-        raise Failure(f"no topic matches {chosen}; see `ottla topics list`")
+        raise Failure(f"no topic matches {chosen}; see `{command_line('topics list')}`")
     if not found:
         warn(f"no topic matches {chosen} yet; waiting for one")
     return found

@@ -8,6 +8,7 @@ import click
 from confluent_kafka import Consumer
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.consume.assignment import Assignment, GroupAssignment, ManualAssignment
 from ottla.cli.consume.chosen_topics import ChosenTopics
 from ottla.cli.consume.key_filter import key_filter
@@ -109,7 +110,7 @@ def command(
     if group is not None and (offset is not None or from_timestamp is not None or partitions):
         raise click.UsageError(
             "a group knows its offsets and partitions: leave out --offset, --from-timestamp and "
-            "--partition, or move the group first with `ottla groups reset`"
+            f"--partition, or move the group first with `{command_line('groups reset')}`"
         )
     chosen = ChosenTopics(topics, partitions)
     formatter = output.formatter(has_topic=not chosen.is_single)

@@ -17,6 +17,7 @@ from ottla import __version__
 from ottla.cli.child_broker import ChildBroker
 from ottla.cli.child_pipeline import ChildPipeline
 from ottla.cli.client import DEFAULT_BOOTSTRAP, Cluster
+from ottla.cli.command_line import command_line
 from ottla.cli.demo.board import board, closing_line, plain_line
 from ottla.cli.demo.feed import Feed
 from ottla.cli.demo.history import History, Totals
@@ -213,7 +214,6 @@ class Demo:
 
 def commands_to_try(bootstrap: str) -> Sequence[str]:
     """As they are typed in another terminal, which knows the usual address by itself."""
-    command = os.environ.get("OTTLA_COMMAND", "ottla")
     is_usual = bootstrap.rpartition(":")[2] == DEFAULT_BOOTSTRAP.rpartition(":")[2]
     where = "" if is_usual and "OTTLA_BOOTSTRAP" not in os.environ else f" --bootstrap {bootstrap}"
-    return [f"{command} consume {ACTIVITY}{where}", f"{command} topics list{where}"]
+    return [command_line(f"consume {ACTIVITY}{where}"), command_line(f"topics list{where}")]

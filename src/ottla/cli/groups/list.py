@@ -7,11 +7,12 @@ import sys
 import click
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.groups.read import listed_groups, summarized_groups
 from ottla.cli.options import json_option
 from ottla.cli.tables import Column, or_dash, print_json, print_table
 
-NO_GROUPS = "No groups yet. Make one: ottla consume TOPIC --group NAME"
+NO_GROUPS = f"No groups yet. Make one: {command_line('consume TOPIC --group NAME')}"
 
 _COLUMNS = [
     Column("GROUP"),

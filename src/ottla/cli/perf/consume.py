@@ -16,6 +16,7 @@ from confluent_kafka import (
 )
 
 from ottla.cli.client import Cluster, client_options, find_topic
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.interrupts import stoppable
 from ottla.cli.latency import milliseconds_text
@@ -63,7 +64,7 @@ def consume(
     finally:
         consumer.close()
     if consumed.records == 0 and not stop.is_set():
-        raise Failure(f"{topic} is empty; fill it with `ottla perf produce {topic}`")
+        raise Failure(f"{topic} is empty; fill it with `{command_line(f'perf produce {topic}')}`")
     if stop.is_set() and not as_json:
         left = leftover.settle(may_ask=False)
         warn(cut_short_text(consumed.records, consumed.size_bytes, consumed.seconds, left))

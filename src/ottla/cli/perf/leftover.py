@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, all_must_succeed
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure
 
 DEFAULT_TOPIC = "ottla-perf"
@@ -50,7 +51,8 @@ class Leftover:
             question = f"Delete topic {self._topic} with its records?"
             is_deleted = click.confirm(question, default=False, err=True)
         if not is_deleted:
-            return f"topic {self._topic} is kept; `ottla topics delete {self._topic}` deletes it"
+            delete = command_line(f"topics delete {self._topic}")
+            return f"topic {self._topic} is kept; `{delete}` deletes it"
         admin = self._cluster.admin()  # it must outlive what it was asked for
         futures = admin.delete_topics([self._topic], request_timeout=REQUEST_TIMEOUT_S)
         all_must_succeed(futures, "could not delete")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure, warn
 from ottla.cli.options import json_option
 from ottla.cli.pipeline.options import (
@@ -186,7 +187,8 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
     elif not found:
         places = str(folders[name] if name else DEFAULT_FOLDER)
         raise Failure(
-            f"nothing has run in {places}; see `ottla pipeline run --help`, or name the --folder"
+            f"nothing has run in {places}; see `{command_line('pipeline run --help')}`, "
+            "or name the --folder"
         )
 
 

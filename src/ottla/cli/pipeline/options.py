@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.options import pairs
 from ottla.pipeline.jobs.registry import find_job, summaries
@@ -46,9 +47,8 @@ class Given(NamedTuple):
             file = read_file(self.config)
             return new_settings(job, self.flags, file, file_name=str(self.config))
         except SettingsError as error:
-            raise Failure(
-                f"{error} (see `ottla pipeline describe {job.name}`)", ExitCode.USAGE
-            ) from error
+            describe = command_line(f"pipeline describe {job.name}")
+            raise Failure(f"{error} (see `{describe}`)", ExitCode.USAGE) from error
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.interrupts import at_end, stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
@@ -145,9 +146,8 @@ def _queries(job: Job, settings: Settings) -> list[Any]:
     try:
         return checked_queries(job, settings)
     except ValueError as error:
-        raise Failure(
-            f"{error} (see `ottla pipeline describe {job.name}`)", ExitCode.USAGE
-        ) from error
+        describe = command_line(f"pipeline describe {job.name}")
+        raise Failure(f"{error} (see `{describe}`)", ExitCode.USAGE) from error
 
 
 def _check_broker(settings: Settings) -> None:
@@ -260,7 +260,8 @@ class _Shown:
         self._job = job
         self._end = "ends when all is read" if is_once else "Ctrl-C ends"
         self._title = f"{job}: {input_text(settings)} at {settings.bootstrap} on {settings.master}"
-        self._note = f"{self._end}; `ottla pipeline status {job}` shows it elsewhere"
+        status = command_line(f"pipeline status {job}")
+        self._note = f"{self._end}; `{status}` shows it elsewhere"
         self._as_json = as_json
         self._began_s = time.monotonic()
         self._is_running = True
@@ -315,7 +316,8 @@ class _Shown:
         """Whole where all was read that was there."""
         self._is_running = False
         done = "all was read" if is_whole else "stopped"
-        self._note = f"{done}; `ottla pipeline run {self._job}` goes on from here"
+        again = command_line(f"pipeline run {self._job}")
+        self._note = f"{done}; `{again}` goes on from here"
 
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:

@@ -7,6 +7,7 @@ import importlib
 import click
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure, warn
 from ottla.cli.options import json_option
 from ottla.cli.pipeline.results.read import RECORDS_MAX, read_results
@@ -49,12 +50,12 @@ def show(cluster: Cluster, name: str, prefix: str, lake: str | None, as_json: bo
     if module.is_empty(found) and len(read.missing) == len(module.TOPICS):
         raise Failure(
             f"{name} has no results here: there is no topic {read.missing[0]!r}; "
-            f"`ottla pipeline run {name}` makes it"
+            f"`{command_line(f'pipeline run {name}')}` makes it"
         )
     if as_json:
         print_json(found)
     elif module.is_empty(found):
-        print(f"No results yet. Is it running? ottla pipeline status {name}")
+        print(f"No results yet. Is it running? {command_line(f'pipeline status {name}')}")
     else:
         heading(name)
         module.print_found(found)

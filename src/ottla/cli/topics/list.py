@@ -10,6 +10,7 @@ import click
 from confluent_kafka.admin import AdminClient
 
 from ottla.cli.client import METADATA_TIMEOUT_S, Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.health import health_text, problems_by_topic
 from ottla.cli.log_dirs import replicas_on_disk, sizes_by_topic
 from ottla.cli.offsets import EARLIEST, LATEST, Partition, offsets_of
@@ -18,7 +19,7 @@ from ottla.cli.tables import Column, or_dash, print_json, print_table, size_text
 
 Json = dict[str, Any]
 
-NO_TOPICS = "No topics yet. Create one: ottla topics create NAME"
+NO_TOPICS = f"No topics yet. Create one: {command_line('topics create NAME')}"
 
 _COLUMNS = [
     Column("TOPIC"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure
 from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import json_option
@@ -177,10 +178,10 @@ def _refusal(error: KafkaError, topic: str, partition: int) -> str:
             f"meanwhile ({error.code.name})"
         )
     if error.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+        describe = f"transactions describe --topic {topic} --partition {partition}"
         return (
             f"{topic}:{partition} has seen a newer epoch of the coordinator; look again with "
-            f"`ottla transactions describe --topic {topic} --partition {partition}` "
-            f"({error.code.name})"
+            f"`{command_line(describe)}` ({error.code.name})"
         )
     return f"could not abort in {topic}:{partition}: {error.code.name}"
 

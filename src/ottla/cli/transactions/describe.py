@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ottla.cli.client import Cluster, client_options
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import Failure
 from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import iso_of, json_option
@@ -93,7 +94,8 @@ def _describe_transactions(cluster: Cluster, ids: Sequence[str], *, as_json: boo
             if described is None:
                 listed = await listed_transactions(client, ListTransactionsRequest())
                 known = [one["transactional_id"] for one in listed]
-                hint = did_you_mean(transactional_id, known) or "see `ottla transactions list`"
+                see_list = f"see `{command_line('transactions list')}`"
+                hint = did_you_mean(transactional_id, known) or see_list
                 raise Failure(f"there is no transactional id {transactional_id!r}; {hint}")
             found.append(described)
         return found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from ottla.cli.client import Cluster, client_options, one_line
+from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, warn
 from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import json_option
@@ -110,7 +111,8 @@ def _print_hanging(hanging: Sequence[Json]) -> None:
     print_table(columns, rows)
     if sys.stdout.isatty():
         first = hanging[0]
-        print(
-            f"\nottla transactions abort --topic {first['topic']} "
+        abort = (
+            f"transactions abort --topic {first['topic']} "
             f"--partition {first['partition']} --start-offset {first['start_offset']}"
         )
+        print(f"\n{command_line(abort)}")
