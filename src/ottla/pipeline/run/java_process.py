@@ -8,6 +8,8 @@ a Python worker that was told to end.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import shlex
 import shutil
@@ -29,8 +31,9 @@ class JavaEnded(Exception):
 
 
 class JavaProcess:
-    """From its making to `end` or `kill`. Owned by whoever started the session. It also ends when
-    this process does, however that ends: it reads its standard input until there is no more."""
+    """From its making to `end` or `kill`, whether anybody holds this object or not. It also ends
+    when this process does, however that ends: it reads its standard input until there is no more.
+    """
 
     def __init__(self, settings: Mapping[str, str], log: Path) -> None:
         """What it and its Python workers print is added to the log."""
@@ -57,6 +60,8 @@ class JavaProcess:
                 # Ctrl-C is for this process, which ends the other in order.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
             )
+        # Holds it too: if it were collected, its standard input would be closed.
+        atexit.register(self.end)
 
     def connect(self) -> Any:
         """The JavaGateway of py4j, when it answers. Raises JavaEnded when it never does."""
@@ -65,6 +70,7 @@ class JavaProcess:
 
         while not os.path.exists(self._connection):
             if (exit_code := self._process.poll()) is not None:
+                self.end()
                 raise JavaEnded(f"exit code {exit_code}: {self._last_line()}")
             time.sleep(_POLL_S)
         with open(self._connection, "rb") as file:
@@ -85,6 +91,8 @@ class JavaProcess:
             self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
+        else:
+            self._forget()
 
     def kill(self) -> None:
         """Whatever it does. It gets a moment to remove its files."""
@@ -93,12 +101,19 @@ class JavaProcess:
         while self._process.poll() is None and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
         self._process.kill()
+        # Bounded: it may be a signal's handler that kills, in the middle of another wait.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_TIMEOUT_S)
         self._close_input()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._forget()
 
     def _close_input(self) -> None:
         assert self._process.stdin is not None, "a pipe was asked for"
         self._process.stdin.close()
+
+    def _forget(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self.end)
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()

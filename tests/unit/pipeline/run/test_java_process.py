@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from ottla.pipeline.run.java_process import JavaEnded, JavaProcess
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(find_spark_home, "_find_spark_home", lambda: str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
@@ -39,7 +43,7 @@ def test_one_that_cannot_start_says_why(home: Path, capfd: pytest.CaptureFixture
         "--conf spark.app.name=a name pyspark-shell\nno such master\n"
     )
     assert capfd.readouterr() == ("", "")
-    process.end()
+    assert not list(home.glob("ottla-java-*"))
 
 
 def test_it_ends_when_its_standard_input_does(home: Path) -> None:
@@ -47,6 +51,30 @@ def test_it_ends_when_its_standard_input_does(home: Path) -> None:
     process.end()
 
     assert (home / "log").read_text() == "ended\n"
+    assert not list(home.glob("ottla-java-*"))
+
+
+def test_one_that_nobody_holds_runs_until_this_process_ends(home: Path) -> None:
+    path = home / "bin" / "spark-submit"
+    path.write_text("#!/bin/sh\necho ready; cat; echo ended\n")
+    path.chmod(0o700)
+    script = f"""
+import gc, pathlib, time
+from pyspark import find_spark_home
+find_spark_home._find_spark_home = lambda: {str(home)!r}
+from ottla.pipeline.run.java_process import JavaProcess
+log = pathlib.Path({str(home / "log")!r})
+JavaProcess({{}}, log)
+gc.collect()
+while "ready" not in log.read_text():
+    time.sleep(0.01)
+with log.open("a") as file:
+    print("this process ends", file=file)
+"""
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (home / "log").read_text() == "ready\nthis process ends\nended\n"
 
 
 def test_one_that_does_not_end_is_killed(home: Path) -> None:
