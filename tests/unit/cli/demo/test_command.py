@@ -50,7 +50,7 @@ def test_what_is_asked_for(ran: list[Wanted]) -> None:
     demo("--small", "--seconds", "3", "--rate", "10", "--page", "here.html")
 
     assert ran == [
-        Wanted(None, 1000, None, is_small=False),
+        Wanted(None, 500, None, is_small=False),
         Wanted(3.0, 10, Path("here.html"), is_small=True),
     ]
 
