@@ -16,8 +16,6 @@ from ottla.cli.errors import Failure
 _READY = re.compile(r"ready: broker (\d+) on (\S+), data in ")
 _STOP_TIMEOUT_S = 10.0
 DEFAULT_PORT = 9092
-_SMALL = ("offsets.topic.segment.bytes=4194304", "transaction.state.log.segment.bytes=4194304")
-"""Only closed segments are compacted: those of 100 MB, as usual, would fill a demo's disk first."""
 
 
 def _is_taken(port: int) -> bool:
@@ -57,8 +55,6 @@ class ChildBroker:
         command = [sys.executable, "-P", "-m", "ottla", "start"]
         command += ["--data-dir", os.path.join(self._folder.name, "data")]
         command += ["--listen", f"127.0.0.1:{port}"]
-        for setting in _SMALL:
-            command += ["--set", setting]
         began_s = time.monotonic()
         with open(self._log_path, "wb") as log:
             self._process = subprocess.Popen(
