@@ -29,7 +29,8 @@ def _is_taken(port: int) -> bool:
 
 class ChildBroker:
     """Runs from `with` to its end; then it is stopped and its data removed. It is in a session
-    of its own, so that Ctrl-C reaches its parent only, which stops it in order."""
+    of its own, so that Ctrl-C reaches its parent only, which stops it in order. It also ends when
+    its parent was killed; its data stays then."""
 
     def __init__(self) -> None:
         self.bootstrap = ""
@@ -52,14 +53,14 @@ class ChildBroker:
             raise
 
     def _start(self, port: int) -> ChildBroker:
-        command = [sys.executable, "-P", "-m", "ottla", "start"]
+        command = [sys.executable, "-P", "-m", "ottla.cli.tied_broker", "start"]
         command += ["--data-dir", os.path.join(self._folder.name, "data")]
         command += ["--listen", f"127.0.0.1:{port}"]
         began_s = time.monotonic()
         with open(self._log_path, "wb") as log:
             self._process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -69,7 +70,7 @@ class ChildBroker:
         ready = _READY.search(self._process.stdout.readline())
         if ready is None:
             self._process.wait(_STOP_TIMEOUT_S)
-            self._process.stdout.close()
+            self._close_pipes()
             raise Failure(self.log_text().strip().removeprefix("ottla: ") or "it said nothing")
         self.bootstrap = ready[2]
         self.port = int(self.bootstrap.rpartition(":")[2])
@@ -83,6 +84,11 @@ class ChildBroker:
         traceback: TracebackType | None,
     ) -> None:
         self._stop()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it was started"
+        return self._process.pid
 
     def kill(self) -> None:
         """Its data stays."""
@@ -120,6 +126,11 @@ class ChildBroker:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            self._close_pipes()
         self._folder.cleanup()
+
+    def _close_pipes(self) -> None:
+        assert self._process is not None, "it was started"
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()

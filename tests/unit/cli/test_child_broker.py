@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,6 +34,40 @@ def test_it_serves_and_leaves_nothing_behind(temporary_folder: Path) -> None:
 
     assert broker.exit_code() == 0
     assert os.listdir(temporary_folder) == []
+
+
+def test_it_ends_with_a_parent_that_was_killed(temporary_folder: Path) -> None:
+    code = """
+import sys
+from ottla.cli.child_broker import ChildBroker
+with ChildBroker() as broker:
+    print(broker.pid, flush=True)
+    sys.stdin.read()
+"""
+    environment = {**os.environ, "TMPDIR": str(temporary_folder)}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    try:
+        until_s = time.monotonic() + 30
+        while is_running(pid) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        assert not is_running(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def is_running(pid: int) -> bool:
+    """Whoever inherits it may take its time to wait for it: what is a zombie has ended."""
+    answer = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip()[:1] not in ("", "Z")
 
 
 def test_it_takes_another_port_where_the_usual_one_is_taken(
