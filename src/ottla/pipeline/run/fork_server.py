@@ -53,6 +53,9 @@ IMPORTED = (
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _PEER = struct.Struct("3i")
 """Process, user and group, as SO_PEERCRED has them."""
+_REQUEST_TIMEOUT = struct.pack("ll", 5, 0)
+"""For what a client wants, as SO_RCVTIMEO has it: seconds and microseconds. With a time-out of
+Python's own MSG_WAITALL would not wait."""
 _IS_LINUX = sys.platform.startswith("linux")
 
 
@@ -149,6 +152,7 @@ class _Server:
         if _PEER.unpack(peer)[1] != os.getuid():
             client.close()  # the name of a socket is no secret
             return None
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _REQUEST_TIMEOUT)
         files: list[int] = []
         try:
             head, files, _, _ = socket.recv_fds(client, LENGTH.size, 3)
@@ -170,9 +174,9 @@ class _Server:
 
     def _lost(self, pid: int) -> None:
         """The client was killed, so that it could not pass the signal on."""
-        self._forget(pid)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        if self._forget(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         self._woken.recv(4096)
@@ -188,10 +192,14 @@ class _Server:
                     client.sendall(ANSWER.pack(os.waitstatus_to_exitcode(status)))
                 self._forget(pid)
 
-    def _forget(self, pid: int) -> None:
-        client = self._clients.pop(pid)
+    def _forget(self, pid: int) -> bool:
+        """False where it was forgotten before: a process and its client may end at once."""
+        client = self._clients.pop(pid, None)
+        if client is None:
+            return False
         self._selector.unregister(client)
         client.close()
+        return True
 
     def _leave(self, client: socket.socket, files: list[int]) -> None:
         """In a fork: nothing of the server stays but what it has imported."""

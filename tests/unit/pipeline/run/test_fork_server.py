@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -153,6 +155,49 @@ def test_who_says_nonsense_is_not_heard(forks: Forks) -> None:
     client = forks.client("-m", "telling")
     told(client)
     client.communicate("0", timeout=30)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[fork_server._Server]:
+    """In this process."""
+    read, write = os.pipe()
+    with open(read) as stdin, open(write, "w"), socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0ottla-test-{os.getpid()}")
+        listener.listen()
+        monkeypatch.setattr(sys, "stdin", stdin)
+        server = fork_server._Server(listener)
+        with server._selector, server._woken, server._wake:
+            yield server
+
+
+@pytest.mark.parametrize("said", [b"", b"\0\0\0\7half"])
+def test_who_stops_in_the_middle_does_not_hold_it_up(
+    server: fork_server._Server, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(fork_server, "_REQUEST_TIMEOUT", struct.pack("ll", 0, 1_000))
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.connect(server._listener.getsockname())
+        stranger.sendall(said)
+        assert server._accept() is None
+        assert stranger.recv(1) == b""
+
+
+def test_a_process_and_its_client_may_end_at_once(
+    server: fork_server._Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, client = socket.socketpair()
+    client.close()
+    server._clients[4711] = ours
+    server._selector.register(ours, selectors.EVENT_READ)
+    server._wake.send(b"\0")
+    ended = iter([(4711, 0), (0, 0)])
+    monkeypatch.setattr(os, "waitpid", lambda *_: next(ended))
+    killed: list[int] = []
+    monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
+    server._reap()
+    server._lost(4711)
+    # It may be another process by now.
+    assert killed == []
 
 
 def test_there_is_none_for_a_spark_that_lies_elsewhere(
