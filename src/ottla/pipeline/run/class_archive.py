@@ -37,6 +37,8 @@ _QUIET_S = 10.0
 _LOOK_S = 0.5
 _UNUSED_S = 30 * 86_400
 _LOWEST_PRIORITY = 19
+_UNFINISHED = (".txt", ".part")
+"""While one is made: the names of its classes, and as much of it as there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,11 @@ class ClassArchive:
 
     def path(self) -> Path | None:
         """Its name has its size: Java dies of one that is cut off."""
-        for path in self.stem.parent.glob(f"{self.stem.name}-*.jsa"):
-            if path.name == self._name(path.stat().st_size):
-                return path
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            for path in self.stem.parent.glob(f"{self.stem.name}-*.jsa"):
+                if path.name == self._name(path.stat().st_size):
+                    return path
+                path.unlink(missing_ok=True)
         return None
 
     def java_options(self, class_list: Path) -> str:
@@ -77,7 +80,8 @@ class ClassArchive:
         """Whether there was one."""
         path = self.path()
         if path is not None:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
         return path is not None
 
     def keep(self, made: Path) -> None:
@@ -116,23 +120,38 @@ def main(arguments: Sequence[str]) -> None:
     leave_signals()
     os.nice(_LOWEST_PRIORITY)
     java, class_path, class_list, stem = arguments
-    archive = ClassArchive(Path(stem))
-    names, made = archive.stem.with_suffix(".txt"), archive.stem.with_suffix(".part")
-    with open(archive.stem.with_suffix(".lock"), "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    # A cache or a disk that fails costs later runs some seconds, and this one nothing.
+    with contextlib.suppress(OSError):
+        _make(java, class_path, Path(class_list), ClassArchive(Path(stem)))
+
+
+def _make(java: str, class_path: str, class_list: Path, archive: ClassArchive) -> None:
+    names, made = (archive.stem.with_suffix(suffix) for suffix in _UNFINISHED)
+    with _lock(archive.stem.with_suffix(".lock")) as is_ours:
+        if not is_ours:
             return  # another run makes it
         try:
-            if _wait_until_quiet(Path(class_list)):
+            if _wait_until_quiet(class_list):
                 # Its last line may be half of one.
-                names.write_bytes(Path(class_list).read_bytes().rpartition(b"\n")[0] + b"\n")
+                names.write_bytes(class_list.read_bytes().rpartition(b"\n")[0] + b"\n")
                 if _dump(java, class_path, names, made):
                     archive.keep(made)
                     _delete_unused(archive.stem.parent)
         finally:
             for left in (names, made):
                 left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """False where another process has it."""
+    with open(path, "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _wait_until_quiet(class_list: Path) -> bool:
@@ -168,6 +187,11 @@ def _delete_unused(folder: Path) -> None:
     for path in folder.glob("classes-*.jsa"):
         if time.time() - path.stat().st_mtime > _UNUSED_S:
             path.unlink(missing_ok=True)
+    for path in folder.glob("classes-*.lock"):
+        with _lock(path) as is_ours:
+            if is_ours:  # and nobody makes it: this is of a run that was killed
+                for suffix in _UNFINISHED:
+                    path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

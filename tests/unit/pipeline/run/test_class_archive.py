@@ -181,3 +181,28 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert ClassArchive.of(machine.java_home, machine.spark_home) is None
+
+
+def test_a_cache_that_fails_ends_no_run(machine: Machine, tmp_path: Path, driver: int) -> None:
+    machine.list.write_text("java/lang/Object id: 0\n")
+    archive = machine.archive()
+    gone = ClassArchive(tmp_path / "gone" / "classes-0")
+    main(["java", "a.jar", str(machine.list), str(gone.stem)])
+    # What cannot be read or deleted is as good as not there.
+    (machine.cache / f"{archive.stem.name}-1.jsa").mkdir()
+    assert "DumpLoadedClassList" in archive.java_options(machine.list)
+    assert not archive.delete()
+
+
+def test_what_killed_runs_left_goes(machine: Machine, driver: int) -> None:
+    machine.list.write_text("java/lang/Object id: 0\n")
+    machine.archive()
+    for name in ("left", "busy"):
+        for suffix in ("lock", "txt", "part"):
+            (machine.cache / f"classes-{name}.{suffix}").touch()
+    with open(machine.cache / "classes-busy.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        machine.make()
+    unfinished = {one.name for one in machine.cache.iterdir() if one.suffix in (".txt", ".part")}
+    assert unfinished == {"classes-busy.txt", "classes-busy.part"}
+    assert machine.archive().path() is not None

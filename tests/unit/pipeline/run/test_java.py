@@ -73,6 +73,13 @@ def test_the_launcher_is_written_once_and_only_for_its_owner(tmp_path: Path) -> 
     assert [path.name for path in launcher.parent.iterdir()] == ["java"]
 
 
+def test_that_of_the_wheel_needs_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "cache").touch()
+    command = find_java().path / "bin" / "java"
+    done = subprocess.run([command, VECTOR, "-version"], capture_output=True, check=False)
+    assert done.returncode == 0
+
+
 def test_nowhere_any_java_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
