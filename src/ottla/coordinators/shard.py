@@ -227,6 +227,7 @@ class Shard(Generic[S]):
         """Its marker has its place in the log. While this is loading, loading comes to it."""
         if self.is_serving:
             self._state.end_transaction(producer_id, is_commit)
+            self._lose_unless_committed()
 
     async def write(
         self, operation: Callable[[S], Result[T]], within: Transaction | None = None
@@ -260,21 +261,22 @@ class Shard(Generic[S]):
     def _append(self, result: Result[Any], within: Transaction | None) -> None:
         """Gives the records their place, and replays them."""
         producer_id = NO_PRODUCER_ID if within is None else within.producer.producer_id
-        for records, batch in self._batches(result, within):
-            try:
-                appended = self.partition.append_own(
-                    batch, None if within is None else within.guard
-                )
-            except StorageFailure:
-                self._lose()
-                raise
-            for offset, record in enumerate(records, appended.first_offset):
-                if record.__class__ is not EncodedRecord:
-                    self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
-        if result.on_replayed is not None:
-            result.on_replayed()
-        if not self.partition.is_all_committed:
-            self.partition.when_committed(self._lose_if_failed)
+        try:
+            for records, batch in self._batches(result, within):
+                try:
+                    appended = self.partition.append_own(
+                        batch, None if within is None else within.guard
+                    )
+                except StorageFailure:
+                    self._lose()
+                    raise
+                for offset, record in enumerate(records, appended.first_offset):
+                    if record.__class__ is not EncodedRecord:
+                        self._state.replay(offset, record, producer_id)  # type: ignore[arg-type]
+            if result.on_replayed is not None:
+                result.on_replayed()
+        finally:  # A batch that was refused may follow one that has its place.
+            self._lose_unless_committed()
 
     def _batches(
         self, result: Result[Any], within: Transaction | None
@@ -347,6 +349,11 @@ class Shard(Generic[S]):
                 on_committed()
 
         self.partition.when_committed(call)
+
+    def _lose_unless_committed(self) -> None:
+        """After something was replayed."""
+        if not self.partition.is_all_committed:
+            self.partition.when_committed(self._lose_if_failed)
 
     def _lose_if_failed(self, error: KafkaError | None) -> None:
         if error is not None:

@@ -369,8 +369,8 @@ class Partition:
 
     @property
     def is_all_committed(self) -> bool:
-        """Whether nothing that has a place waits to be committed."""
-        return not self._steps
+        """Whether nothing that has a place waits to be committed, or was lost with the disk."""
+        return self._uncommitted.is_empty
 
     def when_committed(self, on_committed: Callable[[KafkaError | None], None]) -> None:
         """Calls back when all that has a place now is committed, at once where it is; or with the
@@ -378,7 +378,7 @@ class Partition:
         self._uncommitted.when_committed(on_committed)
 
     def _committed(self, appended: Appended) -> Appended | asyncio.Future[Appended]:
-        if not self._steps:
+        if self.is_all_committed:
             return appended
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 

@@ -38,6 +38,11 @@ class Uncommitted:
         self._parked: deque[_Parked] = deque()
         self._failure: KafkaError | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that has a place is committed. After a failure that is never said again."""
+        return not self.steps and self._failure is None
+
     def begin(self, end_offset: int, byte_count: int) -> Step:
         step = Step(end_offset, byte_count)
         self.steps.append(step)

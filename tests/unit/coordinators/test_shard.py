@@ -23,6 +23,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
 from ottla.storage.log import Log
+from ottla.storage.pending_write import PendingWrite
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
@@ -524,6 +525,100 @@ def test_a_disk_that_fails_takes_the_shard_with_it(is_slow: bool) -> None:
         broker.machine.kill()
         await broker.machine.start()
         assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_a_marker_that_is_lost_with_the_disk_takes_the_shard_with_it() -> None:
+    """Its transaction has ended here, and has not after a restart."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        become_slow(shard)
+        broker.machine.disk.fail(Fault("write_at", count=1))
+        marker = shard.partition.append_marker(
+            producer_id=PRODUCER.producer_id,
+            producer_epoch=PRODUCER.producer_epoch,
+            is_commit=True,
+            coordinator_epoch=0,
+            transaction_version=1,
+            on_placed=lambda: shard.transaction_ended(PRODUCER.producer_id, is_commit=True),
+        )
+        assert isinstance(marker, asyncio.Future)
+        await asyncio.wait([marker])
+        assert isinstance(marker.exception(), KafkaError)
+        with pytest.raises(KafkaError) as raised:
+            await shard.read(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        assert shard.is_closed
+        broker.machine.kill()
+        await broker.machine.start()
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {}
+
+    with_broker(test)
+
+
+def test_who_waits_for_another_hears_when_its_records_are_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A follower's SyncGroup is resolved by that of the leader, whose assignment gets its place
+    in the moment in which the disk fails."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        become_slow(shard)
+        waiting: Deferred[str] = Deferred()
+
+        def wait(_: Counters) -> Result[str]:
+            return Result(waiting)
+
+        follower = asyncio.create_task(shard.write(wait))
+        await asyncio.sleep(0)
+
+        def assign(state: Counters) -> Result[str]:
+            records = state.add("assignment").records
+            return Result("leader", records, on_replayed=lambda: waiting.resolve("assigned"))
+
+        leaders: list[object] = []
+
+        def fail(_: PendingWrite) -> float:
+            broker.loop.call_soon(lambda: leaders.append(begin(shard.write(assign))))
+            raise OSError("the disk is gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PendingWrite, "write", fail)
+            first = asyncio.create_task(shard.write(lambda s: s.add("a")))
+            await asyncio.wait([first, follower], timeout=60)
+        (leader,) = leaders
+        assert isinstance(leader, asyncio.Task)
+        for error in await asyncio.gather(first, follower, leader, return_exceptions=True):
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.NOT_COORDINATOR
+        broker.machine.kill()
+        await broker.machine.start()
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {}
+
+    with_broker(test)
+
+
+def test_a_batch_that_is_lost_takes_the_shard_with_it_though_the_next_one_was_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        log = shard.partition.log
+        log.set_config(replace(log.config, max_message_bytes=200))
+        become_slow(shard)
+        broker.machine.disk.fail(Fault("write_at", count=1))
+        with pytest.raises(KafkaError):
+            await shard.write(
+                lambda s: Result(
+                    None,
+                    [*s.add("a").records, *s.add("b" * 500).records],
+                    is_atomic=False,
+                )
+            )
+        await asyncio.sleep(1)
+        assert shard.is_closed
 
     with_broker(test)
 

@@ -32,3 +32,4 @@ def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
     uncommitted.when_committed(heard.append)
     assert heard == [error, error]
     assert not uncommitted.steps
+    assert not uncommitted.is_empty, "it was lost, not committed"
