@@ -25,7 +25,7 @@ SLOW_WRITE_S = 0.05
 class LogFolder:
     """Owned by the log manager, shared by the logs that live in it, from start to stop.
 
-    It is online or, after the first `OSError`, offline until the broker starts anew: what the
+    It is online or, after the first failure, offline until the broker starts anew: what the
     page cache still holds after a failed fsync nobody knows, so nothing is tried twice.
 
     Off-loop work on its files (fsync, checkpoints, removals, and appends while it is slow) goes
@@ -81,18 +81,19 @@ class LogFolder:
     def submit(
         self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
-        """Runs it off the loop after everything that was submitted before. An `OSError` takes the
-        folder offline; whoever awaits the future sees a `StorageFailure`, and nothing that was
-        submitted after it runs: an fsync after one that failed would succeed, and mean nothing."""
+        """Runs it off the loop after everything that was submitted before. Whatever it raises takes
+        the folder offline, a `MemoryError` too: a write may be missing from the middle of a log.
+        Whoever awaits the future sees a `StorageFailure`, and nothing that was submitted after it
+        runs: an fsync after one that failed would succeed, and mean nothing."""
 
         def run() -> T:
             if self._is_broken:
                 raise StorageFailure(f"log dir {self.path} is offline")
             try:
                 return function(*args, **kwargs)
-            except OSError as error:
+            except Exception as error:
                 self._is_broken = True
-                raise StorageFailure(f"log dir {self.path} is offline: {error}") from error
+                raise StorageFailure(f"log dir {self.path} is offline: {error!r}") from error
 
         future = self._queue.submit(run)
         self._queued.add(future)  # type: ignore[arg-type]
@@ -132,8 +133,12 @@ class LogFolder:
         if future.cancelled():
             return
         error = future.exception()
-        if error is not None and isinstance(error.__cause__, OSError):
-            self.fail(error.__cause__, "background work failed")
+        cause = None if error is None else error.__cause__
+        if isinstance(cause, OSError):
+            self.fail(cause, "background work failed")
+        elif cause is not None:
+            logger.error("background work in %s failed", self.path, exc_info=cause)
+            self.fail(OSError(repr(cause)), "background work failed")
 
     def _write_done(self, future: asyncio.Future[float]) -> None:
         self._pending_write_count -= 1

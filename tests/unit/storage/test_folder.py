@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 
 import pytest
 
@@ -27,12 +28,17 @@ def test_work_runs_in_the_order_of_submission() -> None:
     assert done == list(range(50))
 
 
-def test_nothing_runs_after_a_failure() -> None:
+def _no_memory() -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("failing", [_io_error, _no_memory])
+def test_nothing_runs_after_a_failure(failing: Callable[[], None]) -> None:
     machine = Machine()
     folder = machine.folder()
     done: list[int] = []
     folder.submit(done.append, 1)
-    folder.submit(_io_error)
+    folder.submit(failing)
     after = folder.submit(done.append, 2)
     machine.run(folder.drain())
     assert done == [1]
