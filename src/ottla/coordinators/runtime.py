@@ -48,8 +48,10 @@ class Runtime(Generic[S]):
         return abs_hash(key) % self.partition_count
 
     def leads(self, number: int) -> bool:
-        """Whether this broker has the shard, be it that it is still loaded."""
-        return number in self._shards
+        """Whether this broker has the shard, be it that it is still loaded. Not one that is lost:
+        its clients would be sent back here again and again."""
+        shard = self._shards.get(number)
+        return shard is not None and not shard.is_closed
 
     def become_leader(self, partition: Partition) -> None:
         """Begins to load the shard; until it is loaded its clients wait."""
@@ -127,8 +129,16 @@ class Runtime(Generic[S]):
         return await self._shard_of(key).read(operation)
 
     async def read_all(self, operation: Callable[[S], T]) -> list[T]:
-        """From every shard that is not lost; raises KafkaError while one is loading."""
-        return [await shard.read(operation) for shard in self._live_shards()]
+        """From every shard. Raises KafkaError while one is loading, or is lost: a list that leaves
+        out what it kept would look like all there is."""
+        for number, shard in self._shards.items():
+            if shard.is_closed:
+                raise KafkaError(
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                    f"{shard.partition.topic_partition.topic}-{number} is offline: "
+                    "the broker's log says why",
+                )
+        return [await shard.read(operation) for shard in list(self._shards.values())]
 
     def tell_all(self, operation: Callable[[S], None]) -> None:
         """News of the world outside: no records, no answer. A shard that is being loaded sees the

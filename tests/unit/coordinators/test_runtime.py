@@ -101,6 +101,24 @@ def test_a_shard_that_cannot_be_read_has_a_disk_that_failed(
     with_broker(test)
 
 
+def test_a_shard_that_is_lost_is_led_by_nobody_and_missed_in_lists() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 3)
+        number = runtime.partition_of("a")
+        assert runtime.leads(number)
+        broker.machine.disk.fail(Fault("write_at", f"/data/state-{number}", count=1))
+        with pytest.raises(KafkaError):
+            await runtime.write("a", lambda s: s.add("a"))
+        assert not runtime.leads(number)
+        assert runtime.leads((number + 1) % 3)
+        with pytest.raises(KafkaError) as raised:
+            await runtime.read_all(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await runtime.close()
+
+    with_broker(test)
+
+
 def test_loading_that_fails_for_another_reason_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
