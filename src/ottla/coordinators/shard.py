@@ -32,6 +32,7 @@ from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers
 from ottla.records.builder import build_batch
 from ottla.records.control import parse_end_txn_marker
+from ottla.records.errors import CorruptRecord
 from ottla.records.record import Record, iter_records
 from ottla.replication.partition import Partition
 from ottla.storage.batch_scan import Cold
@@ -146,11 +147,14 @@ class Shard(Generic[S]):
                     continue
                 record_count += header.record_count
                 producer_id = header.producer_id
-                for number, record in enumerate(iter_records(batch)):
-                    self._replay_loaded(record, producer_id)
-                    if not number & 15 and self._clock.monotonic_s() >= slice_ends_s:
-                        await asyncio.sleep(0)
-                        slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
+                try:
+                    for number, record in enumerate(iter_records(batch)):
+                        self._replay_loaded(record, producer_id)
+                        if not number & 15 and self._clock.monotonic_s() >= slice_ends_s:
+                            await asyncio.sleep(0)
+                            slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
+                except CorruptRecord as error:  # The rest of its batch with it.
+                    self._pass_over(header.base_offset, error)
         if not self.is_closed:
             # At once: a marker that came after the last look at the log would be overlooked.
             self.serve()

@@ -18,7 +18,13 @@ from ottla.coordinators.shard import Shard, ShardTimers, Transaction
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
-from ottla.records.batch import NO_PRODUCER_ID, BatchHeader, iter_headers, parse_header
+from ottla.records.batch import (
+    HEADER_BYTES,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    iter_headers,
+    parse_header,
+)
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
@@ -384,6 +390,20 @@ def test_a_marker_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFi
         )
         shard._replay_marker(parse_header(bad), memoryview(bad))
         assert "cannot be read and is passed over" in caplog.text
+
+    with_broker(test)
+
+
+def test_a_batch_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add("a"))
+        bad = build_batch([Record(0, 0, b"key", b"value")])
+        bad[HEADER_BYTES + 4] = 0x7F  # The length of the key.
+        shard.partition.append_own(bad)
+        await shard.write(lambda s: s.add("a"))
+        assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 2}
+        assert "the record at 1 cannot be read and is passed over" in caplog.text
 
     with_broker(test)
 
