@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.kernel.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 
 class Step:
@@ -56,7 +59,7 @@ class Uncommitted:
             first = steps.popleft()
             self._commit(first.end_offset, first.byte_count)
             while parked and parked[0].end_offset <= first.end_offset:
-                parked.popleft().on_committed(None)
+                _call(parked.popleft().on_committed, None)
 
     def fail(self, error: KafkaError) -> None:
         """Nobody can say what became of any of it: the disk has failed."""
@@ -64,7 +67,7 @@ class Uncommitted:
         self.steps.clear()
         parked, self._parked = self._parked, deque()
         for each in parked:
-            each.on_committed(error)
+            _call(each.on_committed, error)
 
     def when_committed(self, on_committed: Callable[[KafkaError | None], None]) -> None:
         """Calls back when all that has a place now is committed, at once where it is; or with the
@@ -73,3 +76,11 @@ class Uncommitted:
             self._parked.append(_Parked(self.steps[-1].end_offset, on_committed))
         else:
             on_committed(self._failure)
+
+
+def _call(on_committed: Callable[[KafkaError | None], None], error: KafkaError | None) -> None:
+    """A bug of one who waits is not to strand those behind."""
+    try:
+        on_committed(error)
+    except Exception:
+        logger.exception("what was to follow a commit failed")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.replication.uncommitted import Uncommitted
 
@@ -33,3 +35,23 @@ def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
     assert heard == [error, error]
     assert not uncommitted.steps
     assert not uncommitted.is_empty, "it was lost, not committed"
+
+
+@pytest.mark.parametrize("error", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)])
+def test_one_who_raises_holds_up_nobody(
+    error: KafkaError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(_: KafkaError | None) -> None:
+        raise ValueError("a bug of ours")
+
+    heard: list[KafkaError | None] = []
+    uncommitted = Uncommitted(lambda end, size: None)
+    step = uncommitted.begin(1, 10)
+    uncommitted.when_committed(stumble)
+    uncommitted.when_committed(heard.append)
+    if error is None:
+        uncommitted.finish(step)
+    else:
+        uncommitted.fail(error)
+    assert heard == [error]
+    assert "a bug of ours" in caplog.text
