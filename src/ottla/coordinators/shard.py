@@ -126,7 +126,11 @@ class Shard(Generic[S]):
         slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
         while offset < log.next_offset and not self.is_closed:
             if offset >= log.log_end_offset:
-                await self._committed()  # A marker is being written.
+                try:
+                    await self._committed()  # A marker is being written.
+                except KafkaError:
+                    if not self.is_closed:
+                        raise
                 continue
             found = log.read(offset, _LOAD_BYTES, max_offset=log.log_end_offset, at_least_one=True)
             if found is None:
@@ -162,8 +166,8 @@ class Shard(Generic[S]):
 
     def serve(self) -> None:
         """From now on: there is nothing to load, or it is loaded."""
-        self._is_loaded = True
         self._state.loaded()
+        self._is_loaded = True  # Not before: a state that has only half begun serves nobody.
 
     def _replay_marker(self, header: BatchHeader, batch: memoryview) -> None:
         try:

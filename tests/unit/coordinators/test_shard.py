@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -317,6 +317,44 @@ def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
         again.transaction_ended(PRODUCER.producer_id, is_commit=True)
         await loading
         assert await again.read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_a_shard_that_is_closed_while_a_marker_is_written_just_ends_loading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        become_slow(shard)
+        written = Partition._written
+        held: list[tuple[Any, ...]] = []
+        monkeypatch.setattr(Partition, "_written", lambda *args: held.append(args))
+        end_transaction(shard, is_commit=True)
+        again = Shard(shard.partition, Counters, VirtualClock(broker.loop))
+        loading = asyncio.create_task(again.load())
+        await asyncio.sleep(1)
+        assert not loading.done()
+        again.close()
+        await loading
+        assert not again.is_serving
+        (marker,) = held
+        written(*marker)
+
+    with_broker(test)
+
+
+def test_a_state_that_cannot_begin_serves_nobody() -> None:
+    class Stumbling(Counters):
+        def loaded(self) -> None:
+            raise ValueError("a bug of ours")
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = Shard(await partition_of(broker), Stumbling, VirtualClock(broker.loop))
+        with pytest.raises(ValueError, match="a bug of ours"):
+            shard.serve()
+        assert not shard.is_serving
 
     with_broker(test)
 
