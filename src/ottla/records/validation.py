@@ -71,6 +71,7 @@ WALKED_BYTES_MIN = 32 * 1024 * 1024
 Kafka has no limit. MESSAGE_TOO_LARGE makes Java split the batch."""
 
 AT_ONCE_RECORDS_MAX = 8192
+AT_ONCE_BYTES_MAX = 2 * 1024 * 1024
 AT_ONCE_COMPRESSED_BYTES_MAX = 16 * 1024
 AT_ONCE_OPENED_BYTES_MAX = 512 * 1024
 """What is checked where it arrived, in about a millisecond: more than that is for a thread."""
@@ -190,6 +191,8 @@ def validate_produced(
         raise _invalid(f"a produced batch begins at offset 0, this one at {base_offset}")
     if size > policy.max_message_bytes:
         raise too_large(size, policy)
+    if is_at_once and policy.checks_lengths and _takes_long(size, attributes, record_count):
+        raise TakesLong  # Before the CRC, which would be computed twice.
     if _crc(batch[ATTRIBUTES_AT:]) != crc:
         raise CorruptRecord("the CRC of the record batch is wrong")
     room_bytes = DECOMPRESSED_BYTES_MAX if attributes & COMPRESSION_MASK else size - HEADER_BYTES
@@ -233,16 +236,19 @@ def check_is_one_batch(batch: memoryview, produce_version: int) -> None:
         _check_attributes(_ZSTD_ID, 0, produce_version)
 
 
+def _takes_long(size: int, attributes: int, record_count: int) -> bool:
+    """By what the header says."""
+    is_compressed = attributes & COMPRESSION_MASK
+    bytes_max = AT_ONCE_COMPRESSED_BYTES_MAX if is_compressed else AT_ONCE_BYTES_MAX
+    return size > bytes_max or record_count > AT_ONCE_RECORDS_MAX
+
+
 def _check_lengths(
     batch: memoryview, header: BatchHeader, policy: ProducePolicy, is_at_once: bool
 ) -> None:
     is_compressed = header.attributes & COMPRESSION_MASK
     limit_bytes = policy.walked_bytes_max
     if is_at_once:
-        if header.record_count > AT_ONCE_RECORDS_MAX or (
-            is_compressed and len(batch) > AT_ONCE_COMPRESSED_BYTES_MAX
-        ):
-            raise TakesLong
         limit_bytes = min(limit_bytes, AT_ONCE_OPENED_BYTES_MAX)
     try:
         if is_compressed:

@@ -76,6 +76,8 @@ class _QueuedAppend(NamedTuple):
     records: memoryview
     produce_version: int | None
     """None for what this broker has made itself: that is not validated."""
+    takes_long: bool
+    """To validate it at once was tried, and given up."""
     guard: VerificationGuard | None
     marker: Marker | None
     on_placed: Callable[[], None] | None
@@ -164,9 +166,13 @@ class Partition:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
         reused once this returned. The first batch of a transaction needs a guard that its
         coordinator has vouched for (`begin_verification`)."""
-        appended = self.append_at_once(records, acks, produce_version, guard)
+        takes_long = False
+        try:
+            appended = self.append_at_once(records, acks, produce_version, guard)
+        except TakesLong:
+            appended, takes_long = None, True
         if appended is None:
-            return self._append_in_turn(records, produce_version, guard)
+            return self._append_in_turn(records, produce_version, guard, takes_long=takes_long)
         return appended
 
     def append_at_once(
@@ -176,24 +182,22 @@ class Partition:
         produce_version: int,
         guard: VerificationGuard | None = None,
     ) -> Appended | None:
-        """As `append`; None where that would wait. The buffer is as it was unless this appended:
-        whoever got None, or an error, may try again with it."""
+        """As `append`; None where that would wait, TakesLong where to check the batch would hold up
+        the loop. The buffer is as it was unless this appended: whoever got None, or an error, may
+        try again with it."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         if self._queue or self._steps or self._appends_in_turn or self.log.folder.is_slow:
             return None
         now_ms = self._clock.now_ms()
         header_as_sent = bytes(records[:HEADER_BYTES])
-        try:
-            batch, header = validate_produced(
-                records,
-                self._policy,
-                now_ms=now_ms,
-                produce_version=produce_version,
-                is_at_once=True,
-            )
-        except TakesLong:
-            return None
+        batch, header = validate_produced(
+            records,
+            self._policy,
+            now_ms=now_ms,
+            produce_version=produce_version,
+            is_at_once=True,
+        )
         try:
             appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
         except KafkaError:
@@ -411,6 +415,7 @@ class Partition:
         produce_version: int | None,
         guard: VerificationGuard | None = None,
         *,
+        takes_long: bool = False,
         marker: Marker | None = None,
         on_placed: Callable[[], None] | None = None,
     ) -> asyncio.Future[Appended]:
@@ -421,7 +426,9 @@ class Partition:
         self._memory.take(len(records))
         done = asyncio.get_running_loop().create_future()
         copied = memoryview(bytearray(records))
-        self._queue.append(_QueuedAppend(copied, produce_version, guard, marker, on_placed, done))
+        self._queue.append(
+            _QueuedAppend(copied, produce_version, takes_long, guard, marker, on_placed, done)
+        )
         if self._drain is None:
             self._drain = asyncio.create_task(self._drain_queue())
         return done
@@ -442,9 +449,9 @@ class Partition:
         self._drain = None
 
     async def _validated(
-        self, validate: Callable[..., tuple[memoryview, BatchHeader]]
+        self, validate: Callable[..., tuple[memoryview, BatchHeader]], takes_long: bool
     ) -> tuple[memoryview, BatchHeader]:
-        if not self._validates_off_loop:
+        if not (takes_long or self._validates_off_loop):
             try:
                 return validate(is_at_once=True)
             except TakesLong:
@@ -464,7 +471,7 @@ class Partition:
                 now_ms=now_ms,
                 produce_version=queued.produce_version,
             )
-            batch, header = await self._validated(validate)
+            batch, header = await self._validated(validate, queued.takes_long)
         if queued.marker is not None:
             self._check_marker(queued.marker)
         appended = self._place(header, batch, now_ms, queued.guard)

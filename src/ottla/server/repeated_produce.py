@@ -13,6 +13,7 @@ from ottla.records.batch import (
     PRODUCER_ID_AT,
     TRANSACTIONAL_FLAG,
 )
+from ottla.records.validation import TakesLong
 from ottla.server.services import Services
 from ottla.wire.produce_heads import ProduceHead, ProduceHeads
 
@@ -51,7 +52,7 @@ class RepeatedProduce:
             ):
                 return None  # The transaction coordinator is to be asked first.
             appended = partition.append_at_once(records, head.acks, self._version)
-        except KafkaError:
+        except (KafkaError, TakesLong):
             return None  # Nothing was appended. The handler meets the same error.
         if appended is None:
             return None

@@ -11,6 +11,7 @@ import pytest
 from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import (
+    CRC_AT,
     BatchHeader,
     TimestampType,
     compute_crc,
@@ -22,6 +23,7 @@ from ottla.records.compression import Compression
 from ottla.records.errors import RecordsRejected
 from ottla.records.record import Record, iter_records
 from ottla.records.validation import (
+    AT_ONCE_BYTES_MAX,
     AT_ONCE_COMPRESSED_BYTES_MAX,
     AT_ONCE_OPENED_BYTES_MAX,
     AT_ONCE_RECORDS_MAX,
@@ -135,12 +137,20 @@ def test_what_takes_long_is_not_done_at_once(
     validate(batch)
 
 
-def test_a_large_compressed_batch_is_not_opened_at_once() -> None:
-    noise = random.Random(1).randbytes(AT_ONCE_COMPRESSED_BYTES_MAX)
-    batch = build_batch([Record(0, NOW, None, noise)], compression=Compression.GZIP)
+@pytest.mark.parametrize(
+    ("compression", "limit_bytes"),
+    [(Compression.GZIP, AT_ONCE_COMPRESSED_BYTES_MAX), (Compression.NONE, AT_ONCE_BYTES_MAX)],
+)
+def test_a_large_batch_is_neither_summed_nor_opened_at_once(
+    compression: Compression, limit_bytes: int
+) -> None:
+    noise = random.Random(1).randbytes(limit_bytes)
+    batch = build_batch([Record(0, NOW, None, noise)], compression=compression)
+    batch[CRC_AT] ^= 1
+    policy = ProducePolicy(max_message_bytes=2 * limit_bytes)
     with pytest.raises(TakesLong):
         validate_produced(
-            memoryview(batch), ProducePolicy(), now_ms=NOW, produce_version=12, is_at_once=True
+            memoryview(batch), policy, now_ms=NOW, produce_version=12, is_at_once=True
         )
 
 

@@ -10,10 +10,19 @@ from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
-from ottla.records.batch import CRC_AT, HEADER_BYTES, compute_crc, is_crc_valid, parse_header
+from ottla.records.batch import (
+    CRC_AT,
+    HEADER_BYTES,
+    BatchHeader,
+    compute_crc,
+    is_crc_valid,
+    parse_header,
+)
 from ottla.records.builder import ControlType, build_batch
+from ottla.records.compression import Compression
 from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record
+from ottla.records.validation import ProducePolicy, validate_produced
 from ottla.replication.append_memory import AppendMemory
 from ottla.replication.partition import Partition
 from ottla.storage.pending_write import Appended
@@ -238,6 +247,29 @@ def test_a_batch_that_takes_long_to_check_is_checked_off_the_loop_and_keeps_its_
         assert isinstance(first, Appended)
         assert isinstance(last, Appended)
         assert (first.first_offset, last.first_offset) == (0, 20_000)
+
+    with_broker(test)
+
+
+def test_a_batch_that_opens_to_more_than_expected_is_opened_on_the_loop_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[bool] = []
+
+    def counted(
+        batch: memoryview, policy: ProducePolicy, *, is_at_once: bool = False, **others: int
+    ) -> tuple[memoryview, BatchHeader]:
+        tried.append(is_at_once)
+        return validate_produced(batch, policy, is_at_once=is_at_once, **others)
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        monkeypatch.setattr("ottla.replication.partition.validate_produced", counted)
+        batch = make_batch(*[bytes(1000)] * 900, compression=Compression.ZSTD)
+        appended = partition.append(memoryview(batch), acks=-1, produce_version=12)
+        assert isinstance(appended, asyncio.Future)
+        assert (await appended).last_offset == 899
+        assert tried == [True, False]
 
     with_broker(test)
 
