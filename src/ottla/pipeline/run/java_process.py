@@ -46,6 +46,7 @@ class JavaProcess:
         self._folder = tempfile.mkdtemp(prefix="ottla-java-")
         self._connection = os.path.join(self._folder, "connection")
         self._log = log
+        self._gateway: Any = None
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -79,13 +80,18 @@ class JavaProcess:
         given = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
         os.environ.update(given)
         try:
-            return launch_gateway()  # type: ignore[no-untyped-call]
+            self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            return self._gateway
         finally:
             for name in given:
                 del os.environ[name]
 
     def end(self) -> None:
         """In order: when Spark has stopped."""
+        if self._gateway is not None:
+            # A thread of py4j tells Java of every object that Python has dropped, and logs an error
+            # where nobody answers.
+            self._gateway._gateway_client.is_connected = False
         self._close_input()
         try:
             self._process.wait(_END_TIMEOUT_S)

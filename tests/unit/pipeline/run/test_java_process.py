@@ -7,9 +7,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyspark import find_spark_home
+from pyspark import find_spark_home, java_gateway
 
 from ottla.pipeline.run.java_process import JavaEnded, JavaProcess
 
@@ -83,6 +84,21 @@ def test_one_that_does_not_end_is_killed(home: Path) -> None:
     process.kill()
 
     assert process._process.wait(30) == -9
+
+
+def test_nobody_speaks_to_one_that_ends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = SimpleNamespace(is_connected=True)
+    gateway = SimpleNamespace(_gateway_client=client)
+    monkeypatch.setattr(java_gateway, "launch_gateway", lambda: gateway)
+    process = java(
+        home,
+        'told=$_PYSPARK_DRIVER_CONN_INFO_PATH; printf "\\0\\0\\0\\1\\0\\0\\0\\1s" > "$told.part"\n'
+        'mv "$told.part" "$told"; cat',
+    )
+    assert process.connect() is gateway
+    assert client.is_connected
+    process.end()
+    assert not client.is_connected
 
 
 def test_control_c_is_not_for_it(home: Path) -> None:
