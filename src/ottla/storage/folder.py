@@ -93,7 +93,8 @@ class LogFolder:
                 return function(*args, **kwargs)
             except Exception as error:
                 self._is_broken = True
-                raise StorageFailure(f"log dir {self.path} is offline: {error!r}") from error
+                reason = str(error) or repr(error)  # That memory ran out has no words of its own.
+                raise StorageFailure(f"log dir {self.path} is offline: {reason}") from error
 
         future = self._queue.submit(run)
         self._queued.add(future)  # type: ignore[arg-type]

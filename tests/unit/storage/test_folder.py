@@ -32,16 +32,19 @@ def _no_memory() -> None:
     raise MemoryError
 
 
-@pytest.mark.parametrize("failing", [_io_error, _no_memory])
-def test_nothing_runs_after_a_failure(failing: Callable[[], None]) -> None:
+@pytest.mark.parametrize(
+    ("failing", "reason"), [(_io_error, "[Errno 5] no"), (_no_memory, "MemoryError()")]
+)
+def test_nothing_runs_after_a_failure(failing: Callable[[], None], reason: str) -> None:
     machine = Machine()
     folder = machine.folder()
     done: list[int] = []
     folder.submit(done.append, 1)
-    folder.submit(failing)
+    failed = folder.submit(failing)
     after = folder.submit(done.append, 2)
     machine.run(folder.drain())
     assert done == [1]
+    assert str(failed.exception()) == f"log dir /data is offline: {reason}"
     assert isinstance(after.exception(), StorageFailure)
     assert machine.failed == [("/data", [])]
     with pytest.raises(StorageFailure, match="/data"):
