@@ -9,7 +9,6 @@ a Python worker that was told to end.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import shlex
 import shutil
@@ -97,8 +96,9 @@ class JavaProcess:
             self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-        else:
-            self._forget()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self.end)
 
     def kill(self) -> None:
         """Whatever it does. It gets a moment to remove its files."""
@@ -107,19 +107,12 @@ class JavaProcess:
         while self._process.poll() is None and time.monotonic() < deadline_s:
             time.sleep(_POLL_S)
         self._process.kill()
-        # Bounded: it may be a signal's handler that kills, in the middle of another wait.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_TIMEOUT_S)
         self._close_input()
-        self._forget()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _close_input(self) -> None:
         assert self._process.stdin is not None, "a pipe was asked for"
         self._process.stdin.close()
-
-    def _forget(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        atexit.unregister(self.end)
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
