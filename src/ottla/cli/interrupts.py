@@ -97,12 +97,14 @@ class Watcher:
         signal by itself, a moment to tell it to stop, or to end the process. Otherwise it would
         complain meanwhile of a child that was killed.
 
+        A second one ends the process, with its children: that may take longer.
+
         No longer than that: what was interrupted may have the lock that `_watch` needs, of this
         object or of the event. That is also why it looks at the event and does not wait for it."""
         is_first, self._is_told = not self._is_told, True
         if is_first and self._is_reading:
             raise KeyboardInterrupt
-        until_s = time.monotonic() + _HANDLER_S
+        until_s = time.monotonic() + (_HANDLER_S if is_first else GRACE_S)
         while time.monotonic() < until_s and not (is_first and self.stop.is_set()):
             time.sleep(0.005)
 
