@@ -50,9 +50,11 @@ def silent_broker() -> Iterator[str]:
 
 
 def lines_after(text: str) -> list[str]:
-    """What was said after Ctrl-C, besides records that were on their way to the terminal."""
-    lines = text.rpartition("^C")[2].splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("{")]
+    """What was said after Ctrl-C, besides what was on its way to the terminal: records, a frame of
+    the demo's board, and a line that was written over."""
+    lines = text.rpartition("^C")[2].split("\n")
+    left = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    return [line for line in left if line.strip() and not line.startswith(("{", *"╭│╰"))]
 
 
 def end_at(
