@@ -26,8 +26,9 @@ def crash() -> NoReturn:
     import psutil
 
     here = psutil.Process()
-    # The JVM is above a worker, and below the driver.
-    family = [*here.parents(), *here.children(recursive=True)]
+    # The JVM is above a worker, and below the driver; beside the parent of a worker that is a fork.
+    beside = [child for parent in here.parents() for child in parent.children()]
+    family = [*here.parents(), *here.children(recursive=True), *beside]
     for jvm in [one for one in family if one.name() == "java"][:1]:
         driver = jvm.parent()
         jvm.send_signal(signal.SIGKILL)
