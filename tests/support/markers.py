@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 _TIMEOUT_S = 60
+_LEADER_MOVES = {
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+"""Just after a broker has come or gone, its neighbours do not all know who leads yet."""
 
 
 def wait_for_markers(bootstrap: str, topic: str) -> None:
@@ -23,8 +31,15 @@ def wait_for_markers(bootstrap: str, topic: str) -> None:
         return [answers[one].result().offset for one in partitions]
 
     deadline = time.monotonic() + _TIMEOUT_S
-    while (stable := ends(IsolationLevel.READ_COMMITTED)) != (
-        all_records := ends(IsolationLevel.READ_UNCOMMITTED)
-    ):
-        assert time.monotonic() < deadline, f"stable up to {stable} of {all_records}"
+    while True:
+        try:
+            stable = ends(IsolationLevel.READ_COMMITTED)
+            written = ends(IsolationLevel.READ_UNCOMMITTED)
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADER_MOVES or time.monotonic() > deadline:
+                raise
+        else:
+            if stable == written:
+                return
+            assert time.monotonic() < deadline, f"stable up to {stable} of {written}"
         time.sleep(0.01)
