@@ -13,6 +13,8 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import validate_overrides
 from ottla.controller.controller import Controller, become_controller
 from ottla.controller.topics import NewTopic, TopicDefaults
 from ottla.coordination.image import (
@@ -26,8 +28,6 @@ from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock, SystemClock
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.topic import validate_overrides
 from ottla.kernel.disk import Disk, SystemDisk
 from ottla.kernel.ids import BrokerId, ProducerId, TopicId
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from ottla.kernel.config.broker import DIFFERS
+from ottla.config.broker import DIFFERS
 from tests.support.ottla_process import OttlaProcess
 from tests.support.raw_client import RawClient
 from tests.support.side_by_side import settle

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.classic.group import ClassicGroup
 from ottla.coordinators.groups.classic.protocol import ClassicProtocol
 from ottla.coordinators.groups.context import Client, GroupContext, TopicInfo
@@ -17,7 +18,6 @@ from ottla.coordinators.groups.records import (
 )
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
 from ottla.coordinators.result import Deferred, Result
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.heartbeat import HeartbeatRequest

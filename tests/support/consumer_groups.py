@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.classic.group import ClassicGroup
 from ottla.coordinators.groups.classic.protocol import ClassicProtocol
 from ottla.coordinators.groups.consumer.group import ConsumerGroup
@@ -15,7 +16,6 @@ from ottla.coordinators.groups.context import Client, GroupContext, TopicInfo
 from ottla.coordinators.groups.records import RECORD_TYPES, GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
 from ottla.coordinators.result import Deferred, Result
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.consumer_group_describe import DescribedGroup

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ottla.client.connection import ClientConnection
-from ottla.kernel.config.definition import ConfigSource
+from ottla.config.definition import ConfigSource
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.builder import build_batch

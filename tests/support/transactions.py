@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
 from ottla.coordinators.result import Deferred, Result
 from ottla.coordinators.transactions.context import TransactionContext
@@ -17,7 +18,6 @@ from ottla.coordinators.transactions.transaction_shard import (
     ProducerIdNeeded,
     TransactionShard,
 )
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition
 from ottla.wire.messages.describe_transactions import TransactionState

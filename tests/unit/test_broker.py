@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ottla.broker import ReadyInfo, run
+from ottla.config.broker import BrokerConfig
 from ottla.controller.topics import NewTopic, Topics
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.log_manager import LogManager

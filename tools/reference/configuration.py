@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ottla.kernel.config import broker, topic
-from ottla.kernel.config.broker import BROKER_SETTINGS, DIFFERS
-from ottla.kernel.config.broker_unused import unused_settings
-from ottla.kernel.config.broker_validation import REFUSED
-from ottla.kernel.config.definition import LONG_MAX, Setting, value_text
-from ottla.kernel.config.group import GROUP_SETTINGS
-from ottla.kernel.config.topic import TOPIC_SETTINGS
+from ottla.config import broker, topic
+from ottla.config.broker import BROKER_SETTINGS, DIFFERS
+from ottla.config.broker_settings.unused import unused_settings
+from ottla.config.broker_validation import REFUSED
+from ottla.config.definition import LONG_MAX, Setting, value_text
+from ottla.config.group import GROUP_SETTINGS
+from ottla.config.topic import TOPIC_SETTINGS
 from tools.reference.markdown import MADE_BY, code, table
 
-_FROZEN = Path(__file__).resolve().parents[2] / "tests" / "unit" / "kernel" / "config"
+_FROZEN = Path(__file__).resolve().parents[2] / "tests" / "unit" / "config"
 _OF_ZOOKEEPERS_TIME = "not in 4.3"
 _NO_EFFECT = "**No effect yet.** "
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from ottla.kernel.config.properties import PropertiesError, parse_properties
+from ottla.config.properties import PropertiesError, parse_properties
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import topic_id_text
 from ottla.records.batch import (

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import click
 
     from ottla.broker import ReadyInfo
-    from ottla.kernel.config.broker import BrokerConfig
-    from ottla.kernel.config.properties import Properties
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.properties import Properties
     from ottla.kernel.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -201,8 +201,8 @@ def _check_data_dir(config: BrokerConfig, settings: Settings) -> None:
 def broker_config(settings: Settings) -> BrokerConfig:
     """The file's settings, then those of --set, then the options; each stronger than the one
     before."""
-    from ottla.kernel.config.broker import BrokerConfig
-    from ottla.kernel.config.properties import Properties
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.properties import Properties
     from ottla.kernel.errors import KafkaError
 
     file = _read_file(settings.config) if settings.config else Properties("")
@@ -269,7 +269,7 @@ def _sets(texts: Sequence[str]) -> Mapping[str, str]:
 
 
 def _read_file(path: str) -> Properties:
-    from ottla.kernel.config.properties import PropertiesError, parse_properties
+    from ottla.config.properties import PropertiesError, parse_properties
 
     try:
         with open(path, "rb") as file:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.port_owner import port_owner
 
 if TYPE_CHECKING:
-    from ottla.kernel.config.broker import BrokerConfig
+    from ottla.config.broker import BrokerConfig
 
 _LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 

@@ -19,7 +19,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 
 Plan = Callable[[Mapping[str, str]], dict[str, str]]
 """From what is set to what shall be. Raises KafkaError where that may not be (see
-`kernel.config.alter`)."""
+`config.alter`)."""
 
 
 class Configs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.dynamic import usable_dynamic
+from ottla.config.topic import TopicConfig
 from ottla.coordination.image import ClusterImage
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.dynamic import usable_dynamic
-from ottla.kernel.config.topic import TopicConfig
 
 log = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ from ottla.records.record import (
 )
 
 if TYPE_CHECKING:
-    from ottla.kernel.config.topic import TopicConfig
+    from ottla.config.topic import TopicConfig
 
 INT64_MAX = (1 << 63) - 1
 ZSTD_PRODUCE_VERSION_MIN = 7

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.clock import Clock
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.config.broker import BrokerConfig
 from ottla.controller.topics import NewTopic
 from ottla.coordination.image import TopicImage
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.server.services import Services

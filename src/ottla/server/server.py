@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.clock import Clock, Timer
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Network, Receiver, Transport
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher

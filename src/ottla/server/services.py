@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from ottla.config.broker import BrokerConfig
 from ottla.controller.configs import Configs
 from ottla.controller.topics import Topics
 from ottla.coordination.image import ClusterImage
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.workers import Workers
 from ottla.membership.live_config import LiveConfig

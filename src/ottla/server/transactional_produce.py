@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition

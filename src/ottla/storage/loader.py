@@ -6,7 +6,7 @@ import logging
 import random
 from typing import NamedTuple
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import (

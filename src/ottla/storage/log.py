@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition

@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.clock import Clock, Timer
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.topic import TopicConfig
 from ottla.kernel.disk import Disk, Lock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text

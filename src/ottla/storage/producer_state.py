@@ -19,7 +19,7 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import (

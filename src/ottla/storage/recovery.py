@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import Disk
 from ottla.records.batch import BatchHeader
 from ottla.storage import offset_index, time_index, transaction_index

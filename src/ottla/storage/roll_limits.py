@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment
 
 _NO_ROLL = 1 << 63

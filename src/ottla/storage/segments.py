@@ -7,7 +7,7 @@ import struct
 from bisect import bisect_right
 from collections import deque
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.records.batch import LENGTH_AT, LOG_OVERHEAD_BYTES
 from ottla.storage.batch_scan import Cold

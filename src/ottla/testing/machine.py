@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from ottla.broker import Broker
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Receiver, Transport
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.loop import VirtualClock, VirtualLoop

@@ -19,12 +19,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.context import Client, GroupContext
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.coordinators.groups.records import RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
 from ottla.coordinators.record import decode_record, encode_record
 from ottla.coordinators.result import Result
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import NO_PRODUCER_ID

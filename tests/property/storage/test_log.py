@@ -12,8 +12,8 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.start_problems import data_dir_problem, in_words
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 
 
 def test_folders_that_are_there_or_can_be_made(tmp_path: Path) -> None:

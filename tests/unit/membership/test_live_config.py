@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordination.image import ClusterImage
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.membership.live_config import LiveConfig
 
 

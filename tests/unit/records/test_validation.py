@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import (
     CRC_AT,

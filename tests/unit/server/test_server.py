@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Receiver, Transport
 from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.server import OTHER_FRAME_BYTES_MAX, PACE_S, Server

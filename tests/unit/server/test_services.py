@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 from ottla.membership.live_config import LiveConfig
 from ottla.server.services import Services
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import BatchHeader, iter_headers, parse_header

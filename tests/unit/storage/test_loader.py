@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.records.builder import ControlType
 from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.transaction_index import ENTRY_BYTES

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import TimestampType, parse_header, patch_max_timestamp

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id
 from ottla.storage.errors import BrokerStartRefused, StorageFailure

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.records.batch import parse_header
 from ottla.storage.errors import StorageFailure
 from ottla.storage.pending_write import Appended, PendingWrite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.storage.recovery import tidy_folder
 from ottla.testing.disk import SimulatedDisk
 from tests.unit.storage.support import Machine, offsets_in

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from tests.unit.storage.support import Machine, offsets_in
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.storage.log import Log
 from tests.unit.storage.support import Machine
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.records.batch import parse_header
 from ottla.storage.segments import draw_roll_jitter_ms

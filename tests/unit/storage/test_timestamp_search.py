@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ottla.kernel.config.topic import TopicConfig
+from ottla.config.topic import TopicConfig
 from ottla.records.batch import parse_header
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from ottla.config.broker import BrokerConfig
+from ottla.config.group import GroupConfig
 from ottla.coordinators.groups.group import Group
 from ottla.coordinators.timers import Timers
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.group import GroupConfig
 from ottla.kernel.ids import TopicId
 
 

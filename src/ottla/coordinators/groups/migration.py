@@ -16,6 +16,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.classic.group import ClassicGroup, ClassicState
 from ottla.coordinators.groups.classic.member import ClassicMember, Protocol
 from ottla.coordinators.groups.classic.rebalance import Rebalance
@@ -31,7 +32,6 @@ from ottla.coordinators.groups.context import GroupContext, TopicLookup
 from ottla.coordinators.groups.records import ClassicMemberMetadata, ClassicProtocol
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Result
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.messages.consumer_protocol import (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.timers import Timers
 from ottla.coordinators.transactions.transaction import Transaction
-from ottla.kernel.config.broker import BrokerConfig
 
 
 class Followups(Protocol):

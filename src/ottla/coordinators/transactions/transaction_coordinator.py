@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.result import Result
 from ottla.coordinators.runtime import Runtime
 from ottla.coordinators.shard import ShardTimers
@@ -26,7 +27,6 @@ from ottla.coordinators.transactions.transaction_shard import (
     TransactionShard,
 )
 from ottla.kernel.clock import Clock
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition

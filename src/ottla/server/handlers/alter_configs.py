@@ -3,8 +3,8 @@ default. Kept for old clients: IncrementalAlterConfigs has taken its place."""
 
 from __future__ import annotations
 
+from ottla.config.alter import replace_broker, replace_group, replace_topic
 from ottla.controller.configs import Plan
-from ottla.kernel.config.alter import replace_broker, replace_group, replace_topic
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
 from ottla.server.services import Services

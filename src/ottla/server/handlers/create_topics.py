@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from ottla.config.describe import describe_topic
 from ottla.controller.topics import USE_DEFAULT, NewTopic, check_partition_count
-from ottla.kernel.config.describe import describe_topic
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
 from ottla.server.services import Services

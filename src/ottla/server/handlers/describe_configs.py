@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Hashable
 
 from ottla import __version__
-from ottla.kernel.config.definition import ConfigSource, ConfigType
-from ottla.kernel.config.describe import (
+from ottla.config.definition import ConfigSource, ConfigType
+from ottla.config.describe import (
     Described,
     describe_broker,
     describe_broker_defaults,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ottla.config.alter import ConfigChange, alter_broker, alter_group, alter_topic
 from ottla.controller.configs import Plan
-from ottla.kernel.config.alter import ConfigChange, alter_broker, alter_group, alter_topic
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
 from ottla.server.services import Services

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.classic.group import ClassicGroup
 from ottla.coordinators.groups.committed_offset import CommittedOffset
 from ottla.coordinators.groups.context import GroupContext
@@ -16,7 +17,6 @@ from ottla.coordinators.groups.records import (
     OffsetCommitValue,
 )
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.wire.codec import MalformedMessage

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.coordinators.transactions.transaction import NO_TIMEOUT_MS
 from ottla.coordinators.transactions.transaction_coordinator import (
     TransactionCoordinator,
     told_to_client,
 )
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch
 from ottla.replication.partition import Partition

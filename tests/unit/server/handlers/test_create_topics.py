@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.definition import ConfigSource
+from ottla.config.definition import ConfigSource
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.wire.messages.create_topics import (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla import __version__
-from ottla.kernel.config.definition import ConfigSource, ConfigType
+from ottla.config.definition import ConfigSource, ConfigType
 from ottla.kernel.errors import ErrorCode
 from ottla.server.handlers.describe_configs import RESOURCE_COUNT_MAX
 from ottla.wire.messages.describe_configs import (

@@ -6,6 +6,7 @@ import logging
 import random
 from dataclasses import replace
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.coordinators.groups.consumer.member import (
     JOIN_EPOCH,
@@ -14,7 +15,6 @@ from ottla.coordinators.groups.consumer.member import (
 )
 from ottla.coordinators.groups.consumer.records import replacing_records
 from ottla.coordinators.record import CoordinatorRecord
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import new_topic_id, topic_id_text
 

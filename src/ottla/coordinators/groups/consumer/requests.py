@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.consumer.member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
 )
 from ottla.coordinators.groups.consumer.update import supported_assignors
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
+from ottla.config.broker import BrokerConfig
 from ottla.coordinators.groups.consumer.assignors import ASSIGNORS, MemberSpec
 from ottla.coordinators.groups.consumer.group import ConsumerGroup, regexes_of
 from ottla.coordinators.groups.consumer.member import (
@@ -34,7 +35,6 @@ from ottla.coordinators.groups.consumer.subscription import ResolvedRegex, metad
 from ottla.coordinators.groups.context import GroupContext
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.regex import check_regex, matching
-from ottla.kernel.config.broker import BrokerConfig
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicId
 

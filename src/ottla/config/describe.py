@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.kernel.config.broker import (
+from ottla.config.broker import (
     BROKER_SETTINGS,
     LISTENER_PREFIX,
     BrokerConfig,
     base_name,
     known_setting,
 )
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     READ_ONLY,
     ConfigSource,
     ConfigType,
     Setting,
     value_text,
 )
-from ottla.kernel.config.group import GROUP_SETTINGS, GroupConfig
-from ottla.kernel.config.topic import TOPIC_SETTINGS, TopicConfig
+from ottla.config.group import GROUP_SETTINGS, GroupConfig
+from ottla.config.topic import TOPIC_SETTINGS, TopicConfig
 
 # Broker settings that say the same thing in other units, in Kafka's order.
 _SYNONYMS = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.alter import (
+from ottla.config.alter import (
     AlterOperation,
     ConfigChange,
     alter_broker,
@@ -12,7 +12,7 @@ from ottla.kernel.config.alter import (
     replace_group,
     replace_topic,
 )
-from ottla.kernel.config.broker import BrokerConfig
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.kernel.config.broker import BROKER_SETTINGS, BrokerConfig
-from ottla.kernel.config.broker import has_no_effect as broker_has_no_effect
-from ottla.kernel.config.definition import value_text
-from ottla.kernel.config.topic import (
+from ottla.config.broker import BROKER_SETTINGS, BrokerConfig
+from ottla.config.broker import has_no_effect as broker_has_no_effect
+from ottla.config.definition import value_text
+from ottla.config.topic import (
     TOPIC_SETTINGS,
     TopicConfig,
     has_no_effect,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.definition import InvalidSetting
-from ottla.kernel.config.listener import Listener, parse_listeners, parse_security_protocol_map
+from ottla.config.definition import InvalidSetting
+from ottla.config.listener import Listener, parse_listeners, parse_security_protocol_map
 
 PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     CLUSTER_WIDE,
     INT,
     INT_MAX,
@@ -15,7 +15,7 @@ from ottla.kernel.config.definition import (
     setting,
     settings_group,
 )
-from ottla.kernel.config.listener import Listener
+from ottla.config.listener import Listener
 
 
 @settings_group

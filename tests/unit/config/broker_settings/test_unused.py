@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ottla.kernel.config.broker import BROKER_SETTINGS
-from ottla.kernel.config.broker_unused import unused_settings
+from ottla.config.broker import BROKER_SETTINGS
+from ottla.config.broker_settings.unused import unused_settings
 
 
 def test_a_setting_is_used_or_not_but_never_both() -> None:

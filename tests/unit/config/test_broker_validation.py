@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.broker_validation import parse_connection_overrides
-from ottla.kernel.config.definition import InvalidSetting
+from ottla.config.broker import BrokerConfig
+from ottla.config.broker_validation import parse_connection_overrides
+from ottla.config.definition import InvalidSetting
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,
@@ -18,7 +18,7 @@ from ottla.kernel.config.definition import (
     setting,
     settings_group,
 )
-from ottla.kernel.config.topic import COMPRESSION_TYPES, GzipLevel
+from ottla.config.topic import COMPRESSION_TYPES, GzipLevel
 
 
 @settings_group

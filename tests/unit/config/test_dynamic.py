@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.broker import BrokerConfig
-from ottla.kernel.config.dynamic import usable_dynamic, validate_dynamic
+from ottla.config.broker import BrokerConfig
+from ottla.config.dynamic import usable_dynamic, validate_dynamic
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 

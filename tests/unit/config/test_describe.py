@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ottla.kernel.config.broker import BROKER_SETTINGS, BrokerConfig
-from ottla.kernel.config.definition import ConfigSource, ConfigType
-from ottla.kernel.config.describe import (
+from ottla.config.broker import BROKER_SETTINGS, BrokerConfig
+from ottla.config.definition import ConfigSource, ConfigType
+from ottla.config.describe import (
     Described,
     Synonym,
     describe_broker,
@@ -10,8 +10,8 @@ from ottla.kernel.config.describe import (
     describe_group,
     describe_topic,
 )
-from ottla.kernel.config.group import GROUP_SETTINGS
-from ottla.kernel.config.topic import TOPIC_SETTINGS
+from ottla.config.group import GROUP_SETTINGS
+from ottla.config.topic import TOPIC_SETTINGS
 
 TOPIC = ConfigSource.TOPIC_CONFIG
 OWN = ConfigSource.DYNAMIC_BROKER_CONFIG

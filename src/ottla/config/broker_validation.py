@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.kernel.config.definition import InvalidSetting, SettingValue, value_text
+from ottla.config.definition import InvalidSetting, SettingValue, value_text
 
 if TYPE_CHECKING:
-    from ottla.kernel.config.broker import BrokerConfig
+    from ottla.config.broker import BrokerConfig
 
 _NO_JAVA = "this broker cannot run Java classes; remove it"
 

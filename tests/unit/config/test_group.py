@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.broker import BROKER_SETTINGS, BrokerConfig
-from ottla.kernel.config.group import GROUP_SETTINGS, GroupConfig, validate_group
+from ottla.config.broker import BROKER_SETTINGS, BrokerConfig
+from ottla.config.group import GROUP_SETTINGS, GroupConfig, validate_group
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 SESSION, BEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
-from ottla.kernel.config.broker_groups import GroupSettings
-from ottla.kernel.config.broker_log import LogSettings
-from ottla.kernel.config.broker_network import NetworkSettings
-from ottla.kernel.config.broker_replication import ReplicationSettings
-from ottla.kernel.config.broker_transactions import TransactionSettings
-from ottla.kernel.config.broker_unused import unused_settings
-from ottla.kernel.config.broker_validation import check_refused, check_together
-from ottla.kernel.config.definition import InvalidSetting, Setting, SettingValue, UnknownSetting
-from ottla.kernel.config.group import GroupConfig, group_defaults
-from ottla.kernel.config.listener import Listener, parse_listeners, parse_security_protocol_map
-from ottla.kernel.config.topic import TopicConfig, topic_defaults
+from ottla.config.broker_settings.groups import GroupSettings
+from ottla.config.broker_settings.log import LogSettings
+from ottla.config.broker_settings.network import NetworkSettings
+from ottla.config.broker_settings.replication import ReplicationSettings
+from ottla.config.broker_settings.transactions import TransactionSettings
+from ottla.config.broker_settings.unused import unused_settings
+from ottla.config.broker_validation import check_refused, check_together
+from ottla.config.definition import InvalidSetting, Setting, SettingValue, UnknownSetting
+from ottla.config.group import GroupConfig, group_defaults
+from ottla.config.listener import Listener, parse_listeners, parse_security_protocol_map
+from ottla.config.topic import TopicConfig, topic_defaults
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 

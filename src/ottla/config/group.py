@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     INT,
     Setting,
     UnknownSetting,
@@ -21,7 +21,7 @@ from ottla.kernel.config.definition import (
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.kernel.config.broker import BrokerConfig
+    from ottla.config.broker import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)

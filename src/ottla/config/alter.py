@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.kernel.config.broker import BrokerConfig, known_setting
-from ottla.kernel.config.definition import LIST, Setting, value_text
-from ottla.kernel.config.dynamic import validate_dynamic
-from ottla.kernel.config.group import GROUP_SETTINGS, validate_group
-from ottla.kernel.config.topic import TOPIC_SETTINGS, validate_overrides
+from ottla.config.broker import BrokerConfig, known_setting
+from ottla.config.definition import LIST, Setting, value_text
+from ottla.config.dynamic import validate_dynamic
+from ottla.config.group import GROUP_SETTINGS, validate_group
+from ottla.config.topic import TOPIC_SETTINGS, validate_overrides
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     BOOLEAN,
     DOUBLE,
     INT,

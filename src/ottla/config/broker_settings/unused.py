@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     BOOLEAN,
     CLASS,
     CLUSTER_WIDE,

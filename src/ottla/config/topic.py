@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -30,7 +30,7 @@ from ottla.kernel.config.definition import (
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.kernel.config.broker import BrokerConfig
+    from ottla.config.broker import BrokerConfig
 
 DAY_MS = 86_400_000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")

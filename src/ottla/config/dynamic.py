@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.kernel.config.broker import LISTENER_PREFIX, BrokerConfig, known_setting
-from ottla.kernel.config.definition import PER_BROKER, READ_ONLY, UnknownSetting
+from ottla.config.broker import LISTENER_PREFIX, BrokerConfig, known_setting
+from ottla.config.definition import PER_BROKER, READ_ONLY, UnknownSetting
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 # Key stores and the like belong to a listener: listener.name.NAME.ssl.keystore.location.

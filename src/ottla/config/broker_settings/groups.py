@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.kernel.config.definition import (
+from ottla.config.definition import (
     CLUSTER_WIDE,
     INT,
     INT_MAX,

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.kernel.config.broker import (
+from ottla.config.broker import (
     BROKER_SETTINGS,
     DIFFERS,
     BrokerConfig,
     has_no_effect,
     known_setting,
 )
-from ottla.kernel.config.definition import InvalidSetting, UnknownSetting, value_text
-from ottla.kernel.config.group import GROUP_SETTINGS
-from ottla.kernel.config.listener import Listener
-from ottla.kernel.config.topic import TOPIC_SETTINGS
+from ottla.config.definition import InvalidSetting, UnknownSetting, value_text
+from ottla.config.group import GROUP_SETTINGS
+from ottla.config.listener import Listener
+from ottla.config.topic import TOPIC_SETTINGS
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 KAFKA: dict[str, dict[str, Any]] = json.loads(

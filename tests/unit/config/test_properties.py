@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.kernel.config.properties import PropertiesError, parse_properties
+from ottla.config.properties import PropertiesError, parse_properties
 
 
 @pytest.mark.parametrize(
