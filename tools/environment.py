@@ -69,6 +69,8 @@ def _set_up(profile: str) -> None:
             _run(uv, "venv", "--quiet", "--python", sys.executable, str(_VENV))
         else:
             _run(sys.executable, "-m", "venv", str(_VENV))
+    elif not uv and not any(_VENV.glob("lib/python*/site-packages/pip")):
+        _run(str(_PYTHON), "-m", "ensurepip")  # made by uv, which is not on the PATH now
     for name in PROFILES:
         _stamp(name).unlink(missing_ok=True)
     _install_locked(profile)

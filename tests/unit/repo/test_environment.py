@@ -255,6 +255,17 @@ def test_changed_dependencies_are_installed_into_what_is_there(clone: Clone, nam
     assert clone.calls() == []
 
 
+def test_a_set_up_by_uv_is_changed_without_it(clone: Clone) -> None:
+    clone.run()
+    (clone.path / "uv").unlink()
+    with open(clone.root / "pyproject.toml", "a") as file:
+        file.write("# changed\n")
+    done = clone.run()
+    assert done.returncode == 0
+    # Else there is no pip in it: the set-up would fail, and the next run start from nothing.
+    assert done.stderr.index("runs -m ensurepip") < done.stderr.index("runs -m pip install")
+
+
 @pytest.mark.parametrize("step", ["venv", "pip"])
 def test_a_set_up_that_broke_off_is_redone_from_the_start(clone: Clone, step: str) -> None:
     marker = clone.root / f"fail-at-{step}"
