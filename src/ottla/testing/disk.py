@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.kernel.disk import Buffer, File, Lock
+from ottla.testing.disk_pace import DiskPace
 
 
 class _FileNode:
@@ -200,8 +201,10 @@ class SimulatedDisk:
         *,
         capacity_bytes: int = 1 << 40,
         now_ms: Callable[[], int] = lambda: 0,
+        pace: DiskPace | None = None,
     ) -> None:
         self._rng = rng
+        self._pace = pace
         self._root = _FolderNode()
         self._locked: set[str] = set()
         self._capacity_bytes = capacity_bytes
@@ -239,6 +242,8 @@ class SimulatedDisk:
     # What files ask
 
     def check(self, operation: str, path: str) -> None:
+        if self._pace is not None:
+            self._pace.take_time(operation)
         for fault in self.faults:
             fault.check(operation, path)
 

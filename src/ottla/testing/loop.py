@@ -2,12 +2,19 @@
 
 A run is a pure function of its inputs. Nothing here reads a real clock, file or socket, and the
 order of callbacks is the order in which they became due.
+
+With random numbers of its own the loop is a busy one. Each turn takes time, so what becomes due
+meanwhile finds callbacks before it in the queue, as on a real loop; without, whatever an event sets
+off has come to its end before the next event. And tasks that are ready in the same turn run in any
+order: asyncio promises one for callbacks, and none for tasks that wait for different things.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import weakref
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -15,6 +22,8 @@ T = TypeVar("T")
 
 # 2024-01-01, so that timestamps look like timestamps.
 EPOCH_MS = 1_704_067_200_000
+
+_TURN_S_MAX = 0.0005
 
 
 class NothingLeft(RuntimeError):
@@ -30,7 +39,7 @@ class _JumpingSelector:
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise NothingLeft("every task waits, and no timer is set")
-        self._loop.now_s += timeout
+        self._loop.pass_time(timeout)
         return []
 
     def close(self) -> None:
@@ -38,19 +47,61 @@ class _JumpingSelector:
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    def __init__(self) -> None:
+    _ready: deque[asyncio.Handle]
+
+    def __init__(self, rng: random.Random | None = None) -> None:
         super().__init__()
         self.now_s = 0.0
+        self._rng = rng
         self._selector = _JumpingSelector(self)
 
     def time(self) -> float:
         return self.now_s
 
+    def pass_time(self, duration_s: float) -> None:
+        """Whoever runs now takes so long; all others wait."""
+        self.now_s += duration_s
+
     def _process_events(self, event_list: list[Any]) -> None:
+        """What the loop does at the beginning of each turn."""
         assert not event_list, "the selector knows no events"
+        if self._rng is not None:
+            self.pass_time(self._rng.uniform(0, _TURN_S_MAX))
+            self._shuffle_tasks(self._rng)
+
+    def _shuffle_tasks(self, rng: random.Random) -> None:
+        """Callbacks stay where they are, and so does a task that waited for the same future as
+        another or as a callback: those were promised an order."""
+        causes = [_cause(handle) for handle in self._ready]
+        counts = Counter(map(id, causes))
+        free = [
+            index
+            for index, handle in enumerate(self._ready)
+            if _is_task(handle) and counts[id(causes[index])] == 1
+        ]
+        if len(free) > 1:
+            shuffled = rng.sample(free, len(free))
+            handles = list(self._ready)
+            for index, other in zip(free, shuffled, strict=True):
+                self._ready[index] = handles[other]
 
     def _write_to_self(self) -> None:
         pass  # There is no other thread that could wake this one.
+
+
+def _is_task(handle: asyncio.Handle) -> bool:
+    return isinstance(_owner(handle), asyncio.Task)
+
+
+def _cause(handle: asyncio.Handle) -> object:
+    """The future whose end it follows, or whatever else was to be called."""
+    if handle._args and isinstance(handle._args[0], asyncio.Future):
+        return handle._args[0]
+    return _owner(handle)
+
+
+def _owner(handle: asyncio.Handle) -> object:
+    return getattr(getattr(handle, "_callback", None), "__self__", handle)
 
 
 class VirtualClock:
@@ -78,9 +129,11 @@ class VirtualClock:
             timer.cancel()
 
 
-def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs a coroutine to its end on a loop of its own."""
-    loop = VirtualLoop()
+def run_virtual(
+    main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], *, rng: random.Random | None = None
+) -> T:
+    """Runs a coroutine to its end on a loop of its own; with `rng`, on a busy one."""
+    loop = VirtualLoop(rng)
     try:
         return loop.run_until_complete(main(loop))
     finally:

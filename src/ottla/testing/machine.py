@@ -16,6 +16,7 @@ from ottla.broker import Broker
 from ottla.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Receiver, Transport
 from ottla.testing.disk import SimulatedDisk
+from ottla.testing.disk_pace import DiskPace
 from ottla.testing.loop import VirtualClock, VirtualLoop
 from ottla.testing.network import SimulatedListener, SimulatedNetwork
 from ottla.testing.store import MemoryEnsemble, MemoryStore
@@ -110,13 +111,19 @@ class SimulatedMachine:
         rng: random.Random,
         network: SimulatedNetwork,
         ensemble: MemoryEnsemble,
+        *,
+        takes_time_to_write: bool = False,
     ) -> None:
         self._config = BrokerConfig({"log.dirs": "/data", **settings})
         self._loop = loop
         self._rng = rng
         self._network = network
         self.ensemble = ensemble
-        self.disk = SimulatedDisk(rng, now_ms=VirtualClock(loop).now_ms)
+        self.disk = SimulatedDisk(
+            rng,
+            now_ms=VirtualClock(loop).now_ms,
+            pace=DiskPace(rng, loop) if takes_time_to_write else None,
+        )
         self._running: SimulatedProcess | None = None
         loop.set_task_factory(cast("Any", _make_task))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -81,3 +82,71 @@ def test_timers_of_a_clock_ring_until_they_are_cancelled_or_it_stops() -> None:
         return rung
 
     assert run_virtual(main) == ["in time", "of another process"]
+
+
+def run_busy(seed: int) -> list[str]:
+    """What three tasks and three callbacks do that are ready in the same turn."""
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        seen: list[str] = []
+
+        async def run(name: str) -> None:
+            seen.append(name)
+
+        tasks = [asyncio.create_task(run(name)) for name in ("a", "b", "c")]
+        for number in range(3):
+            loop.call_soon(seen.append, str(number))
+        await asyncio.gather(*tasks)
+        return seen
+
+    return run_virtual(main, rng=random.Random(seed))
+
+
+def test_tasks_that_are_ready_together_run_in_any_order_and_callbacks_in_theirs() -> None:
+    runs = [run_busy(seed) for seed in range(20)]
+    assert {tuple(name for name in run if name.isdigit()) for run in runs} == {("0", "1", "2")}
+    assert len({tuple(name for name in run if name.isalpha()) for run in runs}) > 1
+    assert runs == [run_busy(seed) for seed in range(20)]
+
+
+def test_tasks_that_wait_for_the_same_future_go_on_in_the_order_in_which_they_asked() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        asked: list[str] = []
+        seen: list[str] = []
+        begun = loop.create_future()
+
+        async def run(name: str) -> None:
+            asked.append(name)
+            await begun
+            seen.append(name)
+
+        tasks = [asyncio.create_task(run(name)) for name in ("a", "b", "c")]
+        await asyncio.sleep(1)
+        begun.set_result(None)
+        await asyncio.gather(*tasks)
+        assert seen == asked
+
+    for seed in range(20):
+        run_virtual(main, rng=random.Random(seed))
+
+
+def test_on_a_busy_loop_an_event_comes_in_the_midst_of_what_another_has_set_off() -> None:
+    """Without time that passes in a turn, all of it would be done before the next event."""
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        seen: list[str] = []
+
+        def chain(name: str, left: int) -> None:
+            seen.append(name)
+            if left:
+                loop.call_soon(chain, name, left - 1)
+
+        loop.call_later(0.0001, chain, "a", 5)
+        loop.call_later(0.0002, chain, "b", 5)
+        await asyncio.sleep(1)
+        return seen
+
+    assert run_virtual(main) == ["a"] * 6 + ["b"] * 6
+    runs = [run_virtual(main, rng=random.Random(seed)) for seed in range(10)]
+    assert all(sorted(run) == ["a"] * 6 + ["b"] * 6 for run in runs)
+    assert any(run != ["a"] * 6 + ["b"] * 6 for run in runs)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 
 import pytest
 
@@ -66,3 +67,71 @@ def test_what_is_cancelled_or_comes_to_a_closed_one_is_not_done() -> None:
         return done
 
     assert run_virtual(main) == ["done"]
+
+
+def test_a_call_that_takes_time_is_done_before_it_is_known_to_be() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        done: list[str] = []
+
+        def write() -> str:
+            loop.pass_time(3)
+            done.append("written")
+            return "result"
+
+        workers = SimulatedWorkers(loop, random.Random(0), delay_s_max=0.5)
+        for queue in (workers, workers.ordered("queue")):
+            began_s = loop.now_s
+            future = queue.submit(write)
+            await asyncio.sleep(1)  # Others run meanwhile.
+            assert loop.now_s == began_s + 1
+            assert done == ["written"]
+            assert not future.done()
+            assert await future == "result"
+            assert began_s + 3 <= loop.now_s <= began_s + 3.5
+            done.clear()
+
+    run_virtual(main)
+
+
+def test_ordered_calls_that_take_time_begin_and_end_one_after_another() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        began_s: list[float] = []
+        ended: list[int] = []
+
+        def work(duration_s: float) -> None:
+            began_s.append(loop.now_s)
+            loop.pass_time(duration_s)
+
+        def end(number: int, _: asyncio.Future[None]) -> None:
+            ended.append(number)
+
+        queue = SimulatedWorkers(loop, random.Random(0)).ordered("queue")
+        for number, duration_s in enumerate((1.0, 0.0, 2.0)):
+            future = queue.submit(work, duration_s)
+            future.add_done_callback(partial(end, number))
+        await future
+        await asyncio.sleep(0)
+        assert [round(each_s) for each_s in began_s] == [0, 1, 1]
+        assert ended == [0, 1, 2]
+        assert 3 <= loop.now_s < 3.1
+
+    run_virtual(main)
+
+
+def test_what_is_cut_off_by_a_close_was_done_and_nobody_hears_of_it() -> None:
+    async def main(loop: VirtualLoop) -> list[str]:
+        done: list[str] = []
+
+        def write(what: str) -> None:
+            loop.pass_time(3)
+            done.append(what)
+
+        workers = SimulatedWorkers(loop, random.Random(0))
+        futures = [workers.ordered("queue").submit(write, what) for what in ("first", "second")]
+        await asyncio.sleep(1)
+        workers.close()
+        await asyncio.sleep(10)
+        assert all(future.cancelled() for future in futures)
+        return done
+
+    assert run_virtual(main) == ["first"]
