@@ -9,6 +9,7 @@ from collections.abc import Sequence
 _ENDLESS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("start",): (),
     ("demo",): (),
+    ("zookeeper",): (),
     ("consume",): ("-n", "--max", "-e", "--until-end"),
     ("generate",): ("--count", "--seconds"),
     ("pipeline", "run"): ("--once",),

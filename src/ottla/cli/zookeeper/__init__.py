@@ -1,0 +1,1 @@
+"""`ottla zookeeper`: a ZooKeeper server for laptops and tests."""
