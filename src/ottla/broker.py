@@ -40,7 +40,7 @@ from ottla.membership.producer_ids import ProducerIds
 from ottla.membership.registration import end_adoption, prepare_store, register_broker
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.dispatch import Dispatcher
-from ottla.server.fetch_session import FetchSessions
+from ottla.server.fetch_sessions.session_cache import FetchSessionCache
 from ottla.server.server import Server
 from ottla.server.services import Services
 from ottla.server.transaction_markers import TransactionMarkerWriter
@@ -198,7 +198,7 @@ class Broker:
             ),
             replicas=self.replicas,
             logs=self.logs,
-            fetch_sessions=FetchSessions(self._clock, self._rng, slot_count=slot_count),
+            fetch_sessions=FetchSessionCache(self._clock, self._rng, slot_count=slot_count),
             clock=self._clock,
             workers=self._workers,
             changes_applied=follower.applied,

@@ -16,7 +16,7 @@ from ottla.kernel.ids import BrokerId
 from ottla.kernel.workers import Workers
 from ottla.membership.live_config import LiveConfig
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.fetch_session import FetchSessions
+from ottla.server.fetch_sessions.session_cache import FetchSessionCache
 from ottla.server.transaction_markers import TransactionMarkerWriter
 from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.log_manager import LogManager
@@ -35,7 +35,7 @@ class Services:
     transactional_produce: TransactionalProduce
     replicas: ReplicaManager
     logs: LogManager
-    fetch_sessions: FetchSessions
+    fetch_sessions: FetchSessionCache
     clock: Clock
     workers: Workers
     changes_applied: Callable[[], Awaitable[None]]

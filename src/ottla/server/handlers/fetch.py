@@ -14,7 +14,8 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.replication.partition import NO_EPOCH, Partition
 from ottla.server.context import RequestContext
-from ottla.server.fetch_session import FetchedPartition, FetchSession, TopicKey, Wait
+from ottla.server.fetch_sessions.fetched_partition import FetchedPartition, TopicKey
+from ottla.server.fetch_sessions.session import FetchSession
 from ottla.server.services import Services
 from ottla.storage.batch_scan import Cold
 from ottla.wire.messages.fetch import (
@@ -93,9 +94,7 @@ class Fetch:
         self._is_behind = False  # There is more in a next segment: why wait for more to come?
         self._cold: list[tuple[Partition, Cold]] = []
         self._clean: list[FetchedPartition] = []  # read to their end
-        session = self._session
-        candidates = session.dirty if self._is_incremental else session.partitions.values()
-        for fetched in list(candidates):
+        for fetched in self._session.candidates(self._is_incremental):
             data = self._read(fetched)
             if data is not None:
                 self._results.append((fetched, data))
@@ -104,7 +103,7 @@ class Fetch:
         """None where an incremental fetch need not hear of the partition."""
         session = self._session
         try:
-            partition = fetched.partition or self._find(fetched)
+            partition = fetched.partition or session.find(fetched, self._lookup)
             partition.check_leader_epoch(fetched.current_leader_epoch)
             if fetched.last_fetched_epoch != NO_EPOCH:
                 diverging = _divergence(partition, fetched)
@@ -129,20 +128,14 @@ class Fetch:
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
         if records is not None:
-            # Served partitions go behind those that wait (and stay dirty: there may be more).
-            session.dirty.pop(fetched, None)
-            session.dirty[fetched] = None
+            session.served(fetched)
             self._byte_count += len(records)
             if self._byte_count < self._request.min_bytes:
                 self._is_behind |= partition.is_behind(fetched.fetch_offset)
         else:
             if fetched.fetch_offset >= partition.read_end(self._is_committed_only):
                 self._clean.append(fetched)
-            if (
-                self._is_incremental
-                and fetched.sent_high_watermark == high_watermark
-                and fetched.sent_log_start_offset == log_start_offset
-            ):
+            if self._is_incremental and fetched.is_told(high_watermark, log_start_offset):
                 return None
         return PartitionData(
             partition_index=fetched.index,
@@ -170,12 +163,6 @@ class Fetch:
             AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
             for each in aborted
         ]
-
-    def _find(self, fetched: FetchedPartition) -> Partition:
-        partition = _lookup(self._services, fetched.topic, fetched.index)
-        if self._session.id:
-            fetched.watch(partition)
-        return partition
 
     def _error(self, fetched: FetchedPartition, error: KafkaError) -> PartitionData:
         data = PartitionData(
@@ -218,10 +205,9 @@ class Fetch:
                     topic = FetchableTopicResponse(topic_id=key)
                 topics.append(topic)
             topic.partitions.append(data)
-            fetched.sent_high_watermark = data.high_watermark
-            fetched.sent_log_start_offset = data.log_start_offset
+            fetched.tell(data.high_watermark, data.log_start_offset)
         for fetched in self._clean:
-            session.dirty.pop(fetched, None)
+            session.read_to_end(fetched)
         return FetchResponse(session_id=session.id, responses=topics)
 
     async def wait(self) -> FetchResponse:
@@ -229,35 +215,31 @@ class Fetch:
         deadline_s = clock.monotonic_s() + self._request.max_wait_ms / 1000
         session = self._session
         warm_tries = 0
+        session.begin_waiting(self._lookup)
         try:
-            if not session.id:
-                session.watch_all(self._lookup, session.partitions.values())
             while True:
                 if self._cold:
                     await self._warm()
                     warm_tries += 1
                 else:
-                    left_s = deadline_s - clock.monotonic_s()
-                    session.wait = Wait(
+                    await session.wait_for_bytes(
                         clock,
-                        left_s,
+                        deadline_s - clock.monotonic_s(),
                         self._request.min_bytes - self._byte_count,
                         is_committed_only=self._is_committed_only,
                     )
-                    await session.wait.finished()
-                    session.wait = None
                 self.collect()
                 if warm_tries == _WARM_TRIES:
                     self._cold.clear()
                 if self.is_ready(clock.monotonic_s() >= deadline_s):
                     return self.response()
         finally:
-            session.wait = None
-            if not session.id:
-                session.close()
+            session.end_waiting()
 
     def _lookup(self, topic: TopicKey, index: int) -> Partition:
-        return _lookup(self._services, topic, index)
+        if isinstance(topic, str):
+            return self._services.replicas.partition(topic, index)
+        return self._services.replicas.partition_by_id(topic, index)
 
     async def _warm(self) -> None:
         """Brings what was cold into the page cache, off the loop."""
@@ -268,12 +250,6 @@ class Fetch:
         for (partition, _), failure in zip(self._cold, failures, strict=True):
             if isinstance(failure, OSError):
                 partition.log.read_failed(failure)  # The client hears of it when it is read anew.
-
-
-def _lookup(services: Services, topic: TopicKey, index: int) -> Partition:
-    if isinstance(topic, str):
-        return services.replicas.partition(topic, index)
-    return services.replicas.partition_by_id(topic, index)
 
 
 def _divergence(partition: Partition, fetched: FetchedPartition) -> PartitionData | None:

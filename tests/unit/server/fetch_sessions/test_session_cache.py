@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.server import fetch_session
-from ottla.server.fetch_session import EPOCH_MAX, NO_SESSION, FetchSessions
+from ottla.server.fetch_sessions import session_cache
+from ottla.server.fetch_sessions.session import NO_SESSION
+from ottla.server.fetch_sessions.session_cache import EPOCH_MAX, FetchSessionCache
 from ottla.testing.loop import VirtualClock, VirtualLoop
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -20,8 +21,8 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 @pytest.fixture
-def sessions(loop: VirtualLoop) -> FetchSessions:
-    return FetchSessions(VirtualClock(loop), random.Random(0), slot_count=2)
+def sessions(loop: VirtualLoop) -> FetchSessionCache:
+    return FetchSessionCache(VirtualClock(loop), random.Random(0), slot_count=2)
 
 
 def request(*partitions: int, session_id: int = 0, epoch: int = 0) -> FetchRequest:
@@ -30,7 +31,7 @@ def request(*partitions: int, session_id: int = 0, epoch: int = 0) -> FetchReque
     return FetchRequest(session_id=session_id, session_epoch=epoch, topics=topics)
 
 
-def test_a_full_fetch_opens_a_session(sessions: FetchSessions) -> None:
+def test_a_full_fetch_opens_a_session(sessions: FetchSessionCache) -> None:
     session, is_incremental = sessions.begin(request(0, 1), False)
     assert not is_incremental
     assert session.id != NO_SESSION
@@ -38,7 +39,7 @@ def test_a_full_fetch_opens_a_session(sessions: FetchSessions) -> None:
 
 
 def test_a_final_epoch_wants_no_session_and_closes_the_one_it_names(
-    sessions: FetchSessions,
+    sessions: FetchSessionCache,
 ) -> None:
     first, _ = sessions.begin(request(0), False)
     second, is_incremental = sessions.begin(request(0, session_id=first.id, epoch=-1), False)
@@ -46,7 +47,7 @@ def test_a_final_epoch_wants_no_session_and_closes_the_one_it_names(
     assert len(sessions) == 0
 
 
-def test_an_incremental_fetch_changes_only_what_it_names(sessions: FetchSessions) -> None:
+def test_an_incremental_fetch_changes_only_what_it_names(sessions: FetchSessionCache) -> None:
     session, _ = sessions.begin(request(0, 1), False)
     update = request(2, session_id=session.id, epoch=1)
     update.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
@@ -56,7 +57,7 @@ def test_an_incremental_fetch_changes_only_what_it_names(sessions: FetchSessions
     assert [index for _, index in session.partitions] == [1, 2]
 
 
-def test_epochs_go_on_and_wrap_around(sessions: FetchSessions) -> None:
+def test_epochs_go_on_and_wrap_around(sessions: FetchSessionCache) -> None:
     session, _ = sessions.begin(request(0), False)
     for epoch in (1, 2, 3):
         sessions.begin(request(session_id=session.id, epoch=epoch), False)
@@ -74,7 +75,7 @@ def test_epochs_go_on_and_wrap_around(sessions: FetchSessions) -> None:
     ],
 )
 def test_a_client_out_of_step_must_begin_anew(
-    sessions: FetchSessions,
+    sessions: FetchSessionCache,
     session_offset: int,
     epoch: int,
     uses_topic_ids: bool,
@@ -88,7 +89,7 @@ def test_a_client_out_of_step_must_begin_anew(
 
 
 def test_when_every_place_is_taken_a_client_fetches_without_a_session(
-    sessions: FetchSessions,
+    sessions: FetchSessionCache,
 ) -> None:
     sessions.begin(request(0), False)
     sessions.begin(request(0), False)
@@ -97,7 +98,7 @@ def test_when_every_place_is_taken_a_client_fetches_without_a_session(
 
 
 def test_the_session_unused_for_longest_gives_way_when_it_was_unused_for_long(
-    loop: VirtualLoop, sessions: FetchSessions
+    loop: VirtualLoop, sessions: FetchSessionCache
 ) -> None:
     first, _ = sessions.begin(request(0), False)
     second, _ = sessions.begin(request(0), False)
@@ -111,16 +112,16 @@ def test_the_session_unused_for_longest_gives_way_when_it_was_unused_for_long(
     sessions.begin(request(session_id=first.id, epoch=2), False)
 
 
-def test_a_session_may_begin_without_partitions(sessions: FetchSessions) -> None:
+def test_a_session_may_begin_without_partitions(sessions: FetchSessionCache) -> None:
     session, _ = sessions.begin(request(), False)
     assert session.id != NO_SESSION
     assert len(sessions) == 1
 
 
 def test_sessions_have_only_so_many_partitions_together(
-    sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch
+    sessions: FetchSessionCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_session, "PARTITION_COUNT_MAX", 5)
+    monkeypatch.setattr(session_cache, "PARTITION_COUNT_MAX", 5)
     first, _ = sessions.begin(request(0, 1, 2), False)
     refused, _ = sessions.begin(request(0, 1, 2), False)
     assert (first.id == NO_SESSION, refused.id == NO_SESSION) == (False, True)

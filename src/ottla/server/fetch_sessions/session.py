@@ -1,0 +1,123 @@
+"""What one client reads, and which of it may have something new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.kernel.clock import Clock
+from ottla.kernel.errors import KafkaError
+from ottla.replication.partition import Partition
+from ottla.server.fetch_sessions.fetched_partition import FetchedPartition, TopicKey
+from ottla.server.fetch_sessions.wait import Wait
+from ottla.wire.messages.fetch import FetchRequest
+
+NO_SESSION = 0
+
+Lookup = Callable[[TopicKey, int], Partition]
+"""Raises KafkaError where there is no such partition to read."""
+
+
+class FetchSession:
+    """Lives from the client's first full fetch until it closes it, or its place in the cache
+    is taken. A sessionless fetch has one of its own that ends with it. Gone in a crash: the
+    client then hears that its session is unknown, and begins a new one.
+
+    A fetch collects: it looks at the `candidates`, and says of each whether it was `served` or
+    `read_to_end`. Where that was too little it waits (`begin_waiting`, `wait_for_bytes`) and
+    collects anew, until it has answered (`end_waiting`)."""
+
+    def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used_s = 0.0
+        self.partitions: dict[tuple[TopicKey, int], FetchedPartition] = {}
+        self._isolation_level = 0
+        # These two are also for its partitions. Dirty are those which may have something to tell,
+        # the longest unserved first.
+        self.dirty: dict[FetchedPartition, None] = {}
+        self.wait: Wait | None = None
+
+    def update(self, request: FetchRequest) -> None:
+        if request.isolation_level != self._isolation_level:
+            # Where one sees nothing new the other may.
+            self._isolation_level = request.isolation_level
+            self.dirty.update(dict.fromkeys(self.partitions.values()))
+        for topic in request.topics:
+            key: TopicKey = topic.topic_id if self.uses_topic_ids else topic.topic
+            for asked in topic.partitions:
+                fetched = self.partitions.get((key, asked.partition))
+                if fetched is None:
+                    fetched = FetchedPartition(self, key, asked.partition)
+                    self.partitions[key, asked.partition] = fetched
+                fetched.update(asked)
+                self.dirty[fetched] = None
+        for forgotten in request.forgotten_topics_data:
+            key = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            for index in forgotten.partitions:
+                gone = self.partitions.pop((key, index), None)
+                if gone is not None:
+                    gone.unwatch()
+                    self.dirty.pop(gone, None)
+
+    # To collect
+
+    def candidates(self, is_incremental: bool) -> list[FetchedPartition]:
+        """Which partitions a fetch must look at."""
+        return list(self.dirty if is_incremental else self.partitions.values())
+
+    def find(self, fetched: FetchedPartition, lookup: Lookup) -> Partition:
+        """The partition itself. A session that goes on watches it from now on."""
+        partition = lookup(fetched.topic, fetched.index)
+        if self.id:
+            fetched.watch(partition)
+        return partition
+
+    def served(self, fetched: FetchedPartition) -> None:
+        """It goes behind those that wait, and stays dirty: there may be more."""
+        self.dirty.pop(fetched, None)
+        self.dirty[fetched] = None
+
+    def read_to_end(self, fetched: FetchedPartition) -> None:
+        self.dirty.pop(fetched, None)
+
+    # To wait
+
+    def begin_waiting(self, lookup: Lookup) -> None:
+        if self.id:
+            return  # It watches what it has found.
+        for fetched in self.partitions.values():
+            if fetched.partition is None:
+                try:
+                    fetched.watch(lookup(fetched.topic, fetched.index))
+                except KafkaError:
+                    continue  # It stays dirty, and each fetch tells the client.
+
+    async def wait_for_bytes(
+        self, clock: Clock, max_wait_s: float, missing_byte_count: int, *, is_committed_only: bool
+    ) -> None:
+        """Returns when so many more bytes can be read, when there is another reason to look
+        again, or when the time is over."""
+        wait = self.wait = Wait(
+            clock, max_wait_s, missing_byte_count, is_committed_only=is_committed_only
+        )
+        try:
+            await wait.finished()
+        finally:
+            if self.wait is wait:  # else it is that of a fetch which came after this one
+                self.wait = None
+
+    def look_again(self) -> None:
+        if self.wait is not None:
+            self.wait.finish()
+
+    def end_waiting(self) -> None:
+        if not self.id:
+            self.close()
+
+    def close(self) -> None:
+        for fetched in self.partitions.values():
+            fetched.unwatch()
+        self.partitions.clear()
+        self.dirty.clear()
+        self.look_again()
