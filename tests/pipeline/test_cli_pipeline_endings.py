@@ -108,6 +108,18 @@ def test_java_ends_with_the_process_that_is_killed(
 
 
 @pytest.mark.timeout(300)
+def test_java_that_is_killed(cli: PipelineCli, topic: str, environment: dict[str, str]) -> None:
+    """Every connection to it breaks, each on a thread of its own, as at a second Ctrl-C."""
+    with Terminal(arguments(cli, topic), environment) as terminal:
+        terminal.wait_for("no batch yet after", 200)
+        for one in terminal.left():
+            if one.name() == "java":
+                one.kill()
+        check(terminal, 1)
+    assert terminal.text.count("ottla: Java, which runs Spark, died (signal 9); ") == 1
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("moment_s", DEMO_MOMENTS_S)
 def test_the_demo(environment: dict[str, str], moment_s: float) -> None:
     need_java()

@@ -30,7 +30,7 @@ GRACE_S = 2.5
 
 _HANDLER_S = 0.5
 """Much longer than the thread takes on a busy machine, and still short if it has to wait."""
-_STDERR = 2
+_STDOUT, _STDERR = 1, 2
 _CLEAR_LINE = b"\r\x1b[K"
 _SHOW_CURSOR = b"\x1b[?25h"
 
@@ -130,13 +130,24 @@ class Watcher:
 
     def _end(self, number: int | None) -> None:
         try:
-            if os.isatty(_STDERR):
+            terminal = _silenced()
+            if os.isatty(terminal):
                 # What a live display has hidden, and a new line behind the ^C.
-                os.write(_STDERR, _SHOW_CURSOR + (b"\n" if number == signal.SIGINT else b""))
+                os.write(terminal, _SHOW_CURSOR + (b"\n" if number == signal.SIGINT else b""))
             for action in reversed(self._at_end):
                 action()
         finally:
             os._exit(self._exit_code)
+
+
+def _silenced() -> int:
+    """Standard error for whoever gets it from here. For all other threads, both it and standard
+    output lead nowhere: they go on until the process has ended, and complain of what was ended
+    under them."""
+    stderr, nowhere = os.dup(_STDERR), os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (_STDOUT, _STDERR):
+        os.dup2(nowhere, descriptor)
+    return stderr
 
 
 _watcher: Watcher | None = None
@@ -162,10 +173,15 @@ def stoppable(grace_s: float | None = GRACE_S) -> Iterator[Event]:
         yield _watcher.stop
 
 
+def is_stopping() -> bool:
+    """Whether a `stoppable` block was told to stop."""
+    return _watcher is not None and _watcher.stop.is_set()
+
+
 @contextmanager
 def at_end(action: Callable[[], object]) -> Iterator[None]:
     """A signal that ends the process at once in this block has `action` called first, on another
-    thread: to end a child, say. It must not take long."""
+    thread: to end a child, say. It must not take long, and whatever it prints is not seen."""
     if _watcher is None:
         yield
         return

@@ -38,14 +38,14 @@ def _exit_code_of(args: list[str], when_interrupted: int) -> int:
     try:
         exit_code = _run(args)
         sys.stdout.flush()
-        return when_interrupted if exit_code == ExitCode.INTERRUPTED else exit_code
     except Failure as failure:
         warn(str(failure))
-        return failure.exit_code
+        exit_code = failure.exit_code
     except KeyboardInterrupt:
         return when_interrupted
     except (BrokenPipeError, ReaderGone):
         return ExitCode.BROKEN_PIPE
+    return when_interrupted if exit_code == ExitCode.INTERRUPTED else exit_code
 
 
 def _run(args: list[str]) -> int:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -104,15 +105,54 @@ with interrupts.stoppable(None) as stop:
         assert end_of(process) == (7, "")
 
 
-def test_what_does_not_end_is_ended() -> None:
-    code = """
-with interrupts.stoppable(0.2), interrupts.at_end(lambda: say('ended')):
+def test_what_does_not_end_is_ended(tmp_path: Path) -> None:
+    code = f"""
+from pathlib import Path
+with interrupts.stoppable(0.2), interrupts.at_end(Path({str(tmp_path / "ended")!r}).touch):
     say('ready')
     time.sleep(60)
 """
     with running(code) as process:
         process.send_signal(signal.SIGTERM)
-        assert end_of(process) == (7, "ended\n")
+        assert end_of(process) == (7, "")
+    assert (tmp_path / "ended").exists()
+
+
+def test_other_threads_say_nothing_while_it_ends() -> None:
+    """py4j logs an error with a traceback when the JVM is killed under it."""
+    code = """
+import logging, threading
+killed, logged = threading.Event(), threading.Event()
+def complain():
+    killed.wait()
+    logging.error('the connection was reset')
+    print('on standard output too', flush=True)
+    logged.set()
+threading.Thread(target=complain, daemon=True).start()
+def kill():
+    killed.set()
+    assert logged.wait(30)
+with interrupts.at_end(kill):
+    say('ready')
+    time.sleep(60)
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGINT)
+        assert end_of(process) == (7, "")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_can_ask_whether_it_was_told(number: signal.Signals) -> None:
+    code = """
+assert not interrupts.is_stopping()
+with interrupts.stoppable() as stop:
+    say('ready')
+    stop.wait(60)
+say(f'told: {interrupts.is_stopping()}')
+"""
+    with running(code) as process:
+        process.send_signal(number)
+        assert end_of(process) == (0, "told: True\n")
 
 
 def test_a_line_that_does_not_come_is_not_waited_for() -> None:
@@ -177,4 +217,5 @@ def test_nobody_is_told_where_no_thread_watches() -> None:
     with interrupts.stoppable() as stop, interrupts.at_end(lambda: None):
         assert isinstance(stop, threading.Event)
         assert not stop.is_set()
+        assert not interrupts.is_stopping()
         assert list(interrupts.until_stopped("ab")) == ["a", "b"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +13,9 @@ import click
 
 from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure, warn
-from ottla.cli.interrupts import at_end, stoppable, take_over
+from ottla.cli.interrupts import at_end, is_stopping, stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
+from ottla.cli.pipeline.driver_log import log_accumulators, log_to
 from ottla.cli.pipeline.options import (
     Given,
     checked_queries,
@@ -35,6 +35,8 @@ from ottla.cli.pipeline.view import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
     from rich.live import Live
 
@@ -175,16 +177,11 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
     queries = _queries(job, settings)
     _check_broker(settings)
 
-    # What a query raises is said once, at the end.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    log_to(_log_path(settings))
     shown = _Shown(job.name, settings, is_once=is_once, as_json=as_json)
-    with ExitStack() as stack:
-
-        def hold(java: JavaProcess) -> None:
-            stack.enter_context(at_end(java.kill))
-            stack.callback(java.end)
-
+    with _held_java(job, settings) as hold, ExitStack() as stack:
         spark = _new_session(job.name, settings, shown, hold)
+        log_accumulators(spark)
         stack.callback(spark.stop)
         stack.enter_context(class_archive_made(spark, settings.folder))
         # Spark's own handler would only cancel what it computes.
@@ -204,6 +201,35 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
         if not as_json:
             warn(summary_text(settings, queries, job_run.progress))
     return ExitCode.INTERRUPTED if is_stopped else ExitCode.OK
+
+
+@contextmanager
+def _held_java(job: Job, settings: Settings) -> Iterator[Callable[[JavaProcess], None]]:
+    """Takes what is started, and ends it. Where Java dies in between, whatever it was asked for
+    fails, each in its own way, and none says why."""
+    started: list[JavaProcess] = []
+    try:
+        with ExitStack() as stack:
+
+            def hold(java: JavaProcess) -> None:
+                started.append(java)
+                stack.enter_context(at_end(java.kill))
+                stack.callback(java.end)
+
+            yield hold
+    except Exception as error:
+        died_of = next((java.died_of for java in started if java.died_of is not None), None)
+        if died_of is None:
+            raise
+        again = f"`{command_line(f'pipeline run {job.name}')}` goes on from the last whole batch"
+        if is_stopping():  # the two were told together, as a service manager does
+            raise Failure(f"stopped; {again}", ExitCode.INTERRUPTED) from error
+        text = f"Java, which runs Spark, died ({died_of}); {again}; see {_log_path(settings)}"
+        raise Failure(text) from error
+
+
+def _log_path(settings: Settings) -> Path:
+    return settings.folder / "spark.log"
 
 
 def _run_queries(job_run: JobRun, shown: _Shown, *, is_once: bool) -> bool:
@@ -234,7 +260,7 @@ def _new_session(
     from ottla.pipeline.run.java import NoJava
     from ottla.pipeline.run.session import new_session
 
-    log = settings.folder / "spark.log"
+    log = _log_path(settings)
     shown.note(f"starting Spark on {settings.master}; its log is {log}")
     try:
         return new_session(

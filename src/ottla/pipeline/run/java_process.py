@@ -46,6 +46,8 @@ class JavaProcess:
         self._connection = os.path.join(self._folder, "connection")
         self._log = log
         self._gateway: Any = None
+        self.died_of: str | None = None
+        """Why it ended after it had answered and before it was told to. Known after `end`."""
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
                 command,
@@ -93,10 +95,14 @@ class JavaProcess:
             self._gateway._gateway_client.is_connected = False
         self._close_input()
         try:
-            self._process.wait(_END_TIMEOUT_S)
+            exit_code = self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
             self._process.wait()
+        else:
+            if exit_code != 0 and self._gateway is not None:
+                is_signal = exit_code < 0
+                self.died_of = f"signal {-exit_code}" if is_signal else f"exit code {exit_code}"
         shutil.rmtree(self._folder, ignore_errors=True)
         atexit.unregister(self.end)
 

@@ -131,6 +131,8 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     monkeypatch.setattr(session, "new_session", lambda *args, **kwargs: spark)
     monkeypatch.setattr(Cluster, "check_reachable", lambda cluster: None)
     monkeypatch.setattr(runner, "JobRun", FakeRun)
+    # It is for a process that has nothing else to do.
+    monkeypatch.setattr("ottla.cli.pipeline.run.log_to", lambda path: None)
     monkeypatch.setattr(FakeRun, "ending", staticmethod(lambda: False), raising=False)
     return spark
 
@@ -193,6 +195,58 @@ def test_told_to_stop_it_ends_in_order(
     monkeypatch.setattr(FakeRun, "ending", staticmethod(ending))
     assert main(["pipeline", "run", "logs", "--folder", str(tmp_path), *once]) == exit_code
     assert spark.is_stopped
+
+
+class FakeJava:
+    """Stands for a JVM that is killed while it runs the queries."""
+
+    died_of: str | None = None
+
+    def end(self) -> None:
+        self.died_of = "signal 9"
+
+    def kill(self) -> None:
+        raise AssertionError("it is gone")
+
+
+@pytest.fixture
+def dead_java(monkeypatch: pytest.MonkeyPatch, spark: FakeSpark) -> None:
+    def gone() -> bool:
+        raise ConnectionRefusedError
+
+    def new_session(*args: Any, on_java: Callable[[Any], None], **kwargs: Any) -> Any:
+        on_java(FakeJava())
+        return spark
+
+    monkeypatch.setattr(session, "new_session", new_session)
+    monkeypatch.setattr(spark, "stop", gone)
+    monkeypatch.setattr(FakeRun, "ending", staticmethod(gone))
+
+
+@pytest.mark.usefixtures("dead_java")
+def test_java_that_dies_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, ExitCode.FAILED, "run", "logs", "--json", "--folder", str(tmp_path))
+    assert text == (
+        "ottla: Java, which runs Spark, died (signal 9); `ottla pipeline run logs` goes on from "
+        f"the last whole batch; see {tmp_path / 'spark.log'}\n"
+    )
+
+
+@pytest.mark.usefixtures("dead_java")
+@pytest.mark.parametrize(
+    ("once", "exit_code"), [([], ExitCode.OK), (["--once"], ExitCode.INTERRUPTED)]
+)
+def test_java_may_be_told_to_stop_as_well(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    once: list[str],
+    exit_code: ExitCode,
+) -> None:
+    """As systemd does, which tells all processes of a service."""
+    monkeypatch.setattr("ottla.cli.pipeline.run.is_stopping", lambda: True)
+    text = said(capsys, exit_code, "run", "logs", "--json", "--folder", str(tmp_path), *once)
+    assert text == "ottla: stopped; `ottla pipeline run logs` goes on from the last whole batch\n"
 
 
 def test_a_replay_has_new_checkpoints(

@@ -86,19 +86,44 @@ def test_one_that_does_not_end_is_killed(home: Path) -> None:
     assert process._process.wait(30) == -9
 
 
-def test_nobody_speaks_to_one_that_ends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = SimpleNamespace(is_connected=True)
-    gateway = SimpleNamespace(_gateway_client=client)
+ANSWER = (
+    'told=$_PYSPARK_DRIVER_CONN_INFO_PATH; printf "\\0\\0\\0\\1\\0\\0\\0\\1s" > "$told.part"\n'
+    'mv "$told.part" "$told";'
+)
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    gateway = SimpleNamespace(_gateway_client=SimpleNamespace(is_connected=True))
     monkeypatch.setattr(java_gateway, "launch_gateway", lambda: gateway)
-    process = java(
-        home,
-        'told=$_PYSPARK_DRIVER_CONN_INFO_PATH; printf "\\0\\0\\0\\1\\0\\0\\0\\1s" > "$told.part"\n'
-        'mv "$told.part" "$told"; cat',
-    )
+    return gateway
+
+
+def test_nobody_speaks_to_one_that_ends(home: Path, gateway: SimpleNamespace) -> None:
+    process = java(home, f"{ANSWER} cat")
     assert process.connect() is gateway
-    assert client.is_connected
+    assert gateway._gateway_client.is_connected
     process.end()
-    assert not client.is_connected
+    assert not gateway._gateway_client.is_connected
+    assert process.died_of is None
+
+
+@pytest.mark.usefixtures("gateway")
+@pytest.mark.parametrize(
+    ("end", "reason"), [("kill -KILL $$", "signal 9"), ("exit 143", "exit code 143")]
+)
+def test_one_that_ends_untold_says_how(home: Path, end: str, reason: str) -> None:
+    process = java(home, f"{ANSWER} {end}")
+    process.connect()
+    process.end()
+    assert process.died_of == reason
+
+
+def test_one_that_is_killed_has_not_died(home: Path) -> None:
+    process = java(home, "cat")
+    process.kill()
+    process.end()
+    assert process.died_of is None
 
 
 def test_control_c_is_not_for_it(home: Path) -> None:
