@@ -5,16 +5,12 @@ from __future__ import annotations
 import struct
 
 from ottla.kernel.errors import KafkaError
-from ottla.kernel.internal_topics import is_internal
 from ottla.kernel.transport import Part
-from ottla.records.batch import (
-    ATTRIBUTES_AT,
-    HEADER_BYTES,
-    PRODUCER_ID_AT,
-    TRANSACTIONAL_FLAG,
-)
+from ottla.records.batch import PRODUCER_ID_AT
 from ottla.records.validation import TakesLong
+from ottla.server.produce_rules import refusal, topic_name
 from ottla.server.services import Services
+from ottla.server.transactional_produce import is_transactional
 from ottla.wire.produce_heads import ProduceHead, ProduceHeads
 
 _unpack_producer = struct.Struct(">qh").unpack_from
@@ -23,7 +19,11 @@ _unpack_producer = struct.Struct(">qh").unpack_from
 class RepeatedProduce:
     """A short cut past decoding, `handlers.produce` and encoding, in one version. Owned by the
     dispatcher. It answers what succeeds at once; for all else it changes nothing and answers
-    nothing, and the handler says what is to be said."""
+    nothing, and the handler says what is to be said.
+
+    No rule is written here a second time: those of the head were asked when it was learnt, those of
+    the records are the partition's, and what could need the transaction coordinator is left to the
+    handler."""
 
     __slots__ = ("_heads", "_services", "_version")
 
@@ -37,16 +37,12 @@ class RepeatedProduce:
         if found is None:
             return None
         head, correlation_id, records = found
-        if len(records) < HEADER_BYTES:
-            return None
         # Looked up each time: topics come and go.
         replicas = self._services.replicas
-        name = head.name or replicas.topic_name(head.topic_id) or ""
-        if is_internal(name):
-            return None
+        name = topic_name(replicas, head.name, head.topic_id)
         try:
             partition = replicas.partition(name, head.index)
-            if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG and not (
+            if is_transactional(records) and not (
                 head.has_transactional_id
                 and partition.has_open_transaction(*_unpack_producer(records, PRODUCER_ID_AT))
             ):
@@ -67,13 +63,14 @@ class RepeatedProduce:
 
     def learn(self, frame: memoryview) -> None:
         """After the handler has answered."""
-        self._heads.learn(frame, self._is_led)
+        self._heads.learn(frame, self._may_write)
 
-    def _is_led(self, head: ProduceHead) -> bool:
-        """Whoever writes to what is not here is not to fill the memory with it."""
+    def _may_write(self, head: ProduceHead, client_id: str | None) -> bool:
+        """Whoever writes to what is not here is not to fill the memory with it, either."""
         replicas = self._services.replicas
+        name = topic_name(replicas, head.name, head.topic_id)
         try:
-            replicas.partition(head.name or replicas.topic_name(head.topic_id) or "", head.index)
+            replicas.partition(name, head.index)
         except KafkaError:
             return False
-        return True
+        return refusal(name, head.acks, client_id) is None

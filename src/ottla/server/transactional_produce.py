@@ -57,7 +57,7 @@ class Admission(NamedTuple):
 
 
 def is_transactional(records: memoryview) -> bool:
-    return len(records) >= HEADER_BYTES and bool(records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG)
+    return len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG != 0
 
 
 class TransactionalProduce:

@@ -187,16 +187,16 @@ class ProduceHeads:
             return None
         return head, correlation_id, frame[start:stop]
 
-    def learn(self, frame: memoryview, is_kept: Callable[[ProduceHead], bool]) -> None:
-        """From a request that the general way has answered, unless nothing like it is worth being
-        kept."""
+    def learn(self, frame: memoryview, is_kept: Callable[[ProduceHead, str | None], bool]) -> None:
+        """From a request that the general way has answered, unless nothing like it, by a client of
+        this id, is to be kept."""
         end = self._head_end(frame)
         if end is None or end - 8 > HEAD_BYTES_MAX:
             return
         key = bytes(frame[8:end])
         if key in self._heads:
             return
-        _, position = decode_request_header(frame)
+        header, position = decode_request_header(frame)
         request, _ = decode(ProduceRequest, self._version, frame, position)
         if request.acks not in _ANSWERED_ACKS:
             return
@@ -210,7 +210,7 @@ class ProduceHeads:
             partition.index,
             has_transactional_id=request.transactional_id is not None,
         )
-        if not is_kept(head):
+        if not is_kept(head, header.client_id):
             return
         if len(self._heads) >= HEAD_COUNT_MAX:
             self._heads.clear()

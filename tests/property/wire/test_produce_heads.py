@@ -33,7 +33,7 @@ _RECORDS = st.binary(max_size=200) | st.sampled_from(
 ).map(bytes)
 
 
-def always(head: ProduceHead) -> bool:
+def always(head: ProduceHead, client_id: str | None) -> bool:
     return True
 
 

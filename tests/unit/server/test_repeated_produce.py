@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.connection import ClientConnection
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.transport import Part
 from ottla.records.batch import CRC_AT
@@ -20,13 +21,26 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+from tests.support.simulated_broker import PORT, SimulatedBroker, make_batch, with_broker
 from tests.support.simulated_transaction import Transactional
 
 Answers = list[ProduceResponse]
 Script = Callable[[SimulatedBroker, int], Coroutine[Any, Any, Answers]]
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+
+
+def request_of(
+    topic: bytes | str, batch: bytes | bytearray, transactional_id: str | None = None
+) -> ProduceRequest:
+    data = [PartitionProduceData(index=0, records=memoryview(batch))]
+    if isinstance(topic, str):
+        asked = TopicProduceData(name=topic, partition_data=data)
+    else:
+        asked = TopicProduceData(topic_id=topic, partition_data=data)  # type: ignore[arg-type]
+    return ProduceRequest(
+        transactional_id=transactional_id, acks=-1, timeout_ms=100, topic_data=[asked]
+    )
 
 
 async def produce(
@@ -36,15 +50,7 @@ async def produce(
     version: int,
     transactional_id: str | None = None,
 ) -> ProduceResponse:
-    data = [PartitionProduceData(index=0, records=memoryview(batch))]
-    if isinstance(topic, str):
-        asked = TopicProduceData(name=topic, partition_data=data)
-    else:
-        asked = TopicProduceData(topic_id=topic, partition_data=data)  # type: ignore[arg-type]
-    request = ProduceRequest(
-        transactional_id=transactional_id, acks=-1, timeout_ms=100, topic_data=[asked]
-    )
-    return await broker.call(request, ProduceResponse, version)
+    return await broker.call(request_of(topic, batch, transactional_id), ProduceResponse, version)
 
 
 async def new_topic(broker: SimulatedBroker, version: int, **config: str) -> bytes | str:
@@ -224,3 +230,24 @@ def test_internal_topics_stay_closed() -> None:
     answers, short_count = run(script, 12)
     assert codes(answers) == [ErrorCode.INVALID_TOPIC_EXCEPTION] * 4
     assert short_count == 0
+
+
+def test_a_head_is_that_of_its_client() -> None:
+    """One who may write to a topic of brokers opens it to nobody else."""
+
+    async def script(broker: SimulatedBroker, version: int) -> Answers:
+        name = "__consumer_offsets"
+        await broker.create_topic(name)
+        admin = await ClientConnection.open(
+            broker.network, "localhost", PORT, client_id="__admin_client"
+        )
+        answers: Answers = []
+        for _ in range(4):
+            request = request_of(name, make_batch(b"v"))
+            answers.append(await admin.call(request, ProduceResponse, version))
+            answers.append(await produce(broker, name, make_batch(b"v"), version))
+        return answers
+
+    answers, short_count = run(script, 12)
+    assert codes(answers) == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION] * 4
+    assert short_count == 2

@@ -23,7 +23,7 @@ from ottla.wire.produce_heads import (
 VERSION = 12
 
 
-def always(head: ProduceHead) -> bool:
+def always(head: ProduceHead, client_id: str | None) -> bool:
     return True
 
 
@@ -129,7 +129,7 @@ def test_as_many_are_kept_as_there_is_room_for() -> None:
 
 def test_what_is_not_worth_it_is_not_kept() -> None:
     heads = ProduceHeads(VERSION)
-    heads.learn(frame_of(name="absent"), lambda head: head.name != "absent")
+    heads.learn(frame_of(name="absent"), lambda head, client_id: head.name != "absent")
     assert len(heads) == 0
-    heads.learn(frame_of(), lambda head: head.name != "absent")
+    heads.learn(frame_of(), lambda head, client_id: head.name != "absent")
     assert len(heads) == 1

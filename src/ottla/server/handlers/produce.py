@@ -13,12 +13,12 @@ from collections.abc import Awaitable
 from ottla.kernel.eager import Done
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.internal_topics import is_internal
 from ottla.records.errors import NotOneBatch, RecordsRejected
 from ottla.records.validation import check_is_one_batch
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
+from ottla.server.produce_rules import ACKS_NONE, refusal, topic_name
 from ottla.server.services import Services
 from ottla.server.transactional_produce import Admission, is_transactional
 from ottla.storage.pending_write import Appended
@@ -28,13 +28,9 @@ from ottla.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 
-ACKS_NONE = 0
-VALID_ACKS = (-1, 0, 1)
-TOPIC_IDS_SINCE = 13
 START_IS_NOT_TOLD = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -46,8 +42,6 @@ START_IS_NOT_TOLD = frozenset(
     }
 )
 """With all other errors of a partition Kafka says where its log begins."""
-ADMIN_CLIENT_ID = "__admin_client"
-"""Under this name Kafka lets anyone write to the topics of brokers."""
 
 
 def handle(
@@ -100,7 +94,9 @@ def _handle_transactional(
     services: Services, request: ProduceRequest, context: RequestContext, transactional_id: str
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     batches = {
-        TopicPartition(_topic_name(services, topic, context.api_version), data.index): data.records
+        TopicPartition(
+            topic_name(services.replicas, topic.name, topic.topic_id), data.index
+        ): data.records
         for topic in request.topic_data
         for data in topic.partition_data
         if data.records is not None and is_transactional(data.records)
@@ -140,13 +136,13 @@ def _append(
     later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
-        name = _topic_name(services, topic, version)
+        name = topic_name(services.replicas, topic.name, topic.topic_id)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
             )
         )
-        is_refused = is_internal(name) and context.client_id != ADMIN_CLIENT_ID
+        refused = refusal(name, acks, context.client_id)
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)
             answers.append(answer)
@@ -156,9 +152,9 @@ def _append(
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
                 found = services.replicas.partition(name, data.index)
                 records = _records(data)
-                if is_refused or acks not in VALID_ACKS:
+                if refused is not None:
                     check_is_one_batch(records, version)  # As in Kafka, that is said first.
-                    raise _refusal(name, acks)
+                    raise refused
                 partition = found
                 guard = None
                 if admission is not None:
@@ -182,24 +178,11 @@ def _append(
     return response
 
 
-def _refusal(name: str, acks: int) -> KafkaError:
-    if acks not in VALID_ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
-    return KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only brokers write to {name}")
-
-
 def _records(data: PartitionProduceData) -> memoryview:
     records = data.records
     if not records:
         raise NotOneBatch(ErrorCode.INVALID_RECORD, "no record batch for the partition")
     return records
-
-
-def _topic_name(services: Services, topic: TopicProduceData, version: int) -> str:
-    """Empty for a topic id that is not known here."""
-    if version < TOPIC_IDS_SINCE:
-        return topic.name
-    return services.replicas.topic_name(topic.topic_id) or ""
 
 
 async def _answer_later(
