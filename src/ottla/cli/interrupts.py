@@ -5,7 +5,7 @@ of librdkafka (which makes a SystemError of it), the clean-up of a child process
 hears of the signal, also while the main thread waits in C:
 
 - In a `stoppable` block it sets the event that the command looks at. The command has a few seconds
-  to end in order. A second signal ends the process at once.
+  to end in order. A second Ctrl-C or SIGTERM ends the process at once.
 - Everywhere else the process ends at once.
 
 `start` has no such thread: `early_exit` is enough until its loop takes the signals over.
@@ -18,8 +18,9 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from threading import Event
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ from ottla.cli.early_exit import SIGNALS, handle_signals
 GRACE_S = 2.5
 """A command that was told to stop and has not ended after this time is ended."""
 
+_ONCE_MORE = (signal.SIGINT, signal.SIGTERM)
+"""Of who does not want to wait."""
 _HANDLER_S = 0.5
 """Much longer than the thread takes on a busy machine, and still short if it has to wait."""
 _STDOUT, _STDERR = 1, 2
@@ -81,18 +84,21 @@ class Watcher:
             self._at_end.remove(action)
 
     def read(self, items: Iterator[T]) -> Iterator[T]:
+        read: list[T] = []
         try:
             while not self.stop.is_set():
                 self._is_reading = True
-                item = next(items)
+                # In one step of the interpreter: a signal comes before it, or finds the item here.
+                read.extend(islice(items, 1))
                 self._is_reading = False
-                yield item
-        except StopIteration:
-            self._is_reading = False
+                if not read:
+                    return
+                yield read.pop()
         except KeyboardInterrupt:
             self.stop.wait()  # the thread is about to set it
+            yield from read
 
-    def _on_signal(self, *_: object) -> None:
+    def _on_signal(self, number: int, _: object) -> None:
         """In the main thread, when it runs Python again. It gives `_watch`, which hears of the
         signal by itself, a moment to tell it to stop, or to end the process. Otherwise it would
         complain meanwhile of a child that was killed.
@@ -102,6 +108,8 @@ class Watcher:
         No longer than that: what was interrupted may have the lock that `_watch` needs, of this
         object or of the event. That is also why it looks at the event and does not wait for it."""
         is_first, self._is_told = not self._is_told, True
+        if not is_first and number == signal.SIGHUP:
+            return
         if is_first and self._is_reading:
             raise KeyboardInterrupt
         until_s = time.monotonic() + (_HANDLER_S if is_first else GRACE_S)
@@ -109,7 +117,7 @@ class Watcher:
             time.sleep(0.005)
 
     def _watch(self) -> None:
-        number = self._next_signal(None)
+        number = self._next_signal(SIGNALS)
         with self._lock:
             is_stoppable = self._is_stoppable
             if is_stoppable:
@@ -117,16 +125,19 @@ class Watcher:
         if is_stoppable:
             if number == signal.SIGINT and os.isatty(_STDERR):
                 os.write(_STDERR, _CLEAR_LINE)  # of the ^C that the terminal shows
-            number = self._next_signal(self._grace_s)
+            until_s = None if self._grace_s is None else time.monotonic() + self._grace_s
+            # A terminal that is closed says so by itself, and its shell once more.
+            number = self._next_signal(_ONCE_MORE, until_s)
         self._end(number)
 
-    def _next_signal(self, timeout_s: float | None) -> int | None:
+    def _next_signal(self, of: Collection[int], until_s: float | None = None) -> int | None:
         """None when the time is over."""
-        while select.select([self._signals], [], [], timeout_s)[0]:
-            number = os.read(self._signals, 1)[0]
-            if number in SIGNALS:
+        while True:
+            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            if not select.select([self._signals], [], [], left_s)[0]:
+                return None
+            if (number := os.read(self._signals, 1)[0]) in of:
                 return number
-        return None
 
     def _end(self, number: int | None) -> None:
         try:

@@ -105,6 +105,21 @@ with interrupts.stoppable(None) as stop:
         assert end_of(process) == (7, "")
 
 
+def test_a_terminal_that_is_closed_says_so_twice() -> None:
+    """The kernel does, and then the shell: neither of them is in a hurry."""
+    code = """
+import signal
+with interrupts.stoppable(None) as stop:
+    say('ready')
+    stop.wait(60)
+    signal.raise_signal(signal.SIGHUP)
+    say('the batch in hand is done')
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGHUP)
+        assert end_of(process) == (0, "the batch in hand is done\n")
+
+
 def test_what_does_not_end_is_ended(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
@@ -167,6 +182,21 @@ say(f'told: {stop.is_set()}')
         assert process.stdout is not None
         assert process.stdout.readline() == "told: True\n"
         assert end_of(process) == (0, "")
+
+
+def test_a_line_that_was_read_is_not_lost() -> None:
+    # In C a signal waits for the next step of the interpreter: that has the line already.
+    code = """
+import ctypes, signal
+lines = map(ctypes.CDLL(None)['raise'], [signal.SIGINT, signal.SIGINT])
+say('ready')
+with interrupts.stoppable() as stop:
+    for line in interrupts.until_stopped(lines):
+        say(f'line {line}')
+say(f'told: {stop.is_set()}')
+"""
+    with running(code) as process:
+        assert end_of(process) == (0, "line 0\ntold: True\n")
 
 
 def test_a_handler_of_a_library_is_replaced() -> None:
