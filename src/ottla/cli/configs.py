@@ -173,15 +173,32 @@ def described_configs(
     admin: AdminClient, entity_type: str, names: Sequence[str]
 ) -> dict[str, dict[str, Entry]]:
     """The settings of each entity by name, sorted, in one request."""
+    found, failures = _ask_configs(admin, entity_type, names)
+    for name, reason in failures.items():
+        raise Failure(f"could not read the settings of {entity_type} {name}: {reason}")
+    return found
+
+
+def readable_configs(
+    admin: AdminClient, entity_type: str, names: Sequence[str]
+) -> dict[str, dict[str, Entry]]:
+    """As `described_configs`, without those that cannot be read: a topic may be deleted meanwhile,
+    or its settings not be for this user."""
+    return _ask_configs(admin, entity_type, names)[0]
+
+
+def _ask_configs(
+    admin: AdminClient, entity_type: str, names: Sequence[str]
+) -> tuple[dict[str, dict[str, Entry]], dict[str, str]]:
+    """The settings by name, and why others could not be read."""
     resources = [ConfigResource(entity_type, name) for name in names]
     futures = admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT_S)
     answers, failures = wait_for(futures)
-    for resource, reason in failures.items():
-        raise Failure(f"could not read the settings of {entity_type} {resource.name}: {reason}")
-    return {
+    found = {
         resource.name: {key: _entry(entries[key]) for key in sorted(entries)}
         for resource, entries in answers.items()
     }
+    return found, {resource.name: reason for resource, reason in failures.items()}
 
 
 def alter_entity(

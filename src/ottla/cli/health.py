@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka.admin import AdminClient, TopicMetadata
 
-from ottla.cli.configs import described_configs
+from ottla.cli.configs import readable_configs
 
 OFFLINE = "offline"
 UNDER_REPLICATED = "under-replicated"
@@ -36,15 +36,16 @@ def problems_of(
 def problems_by_topic(
     admin: AdminClient, topics: Mapping[str, TopicMetadata]
 ) -> dict[str, Counter[str]]:
-    """How many partitions of each topic have which problem."""
+    """How many partitions of each topic have which problem. Without a topic's settings nobody
+    knows whether its in-sync replicas are too few, and the rest is told all the same."""
     # What is all in sync meets any min.insync.replicas: only the others are asked for it.
     suspects = [
         name
         for name, topic in topics.items()
         if any(len(part.isrs) < len(part.replicas) for part in topic.partitions.values())
     ]
-    configs = described_configs(admin, "topic", suspects) if suspects else {}
-    min_isrs = {name: int(configs[name]["min.insync.replicas"]["value"]) for name in suspects}
+    configs = readable_configs(admin, "topic", suspects) if suspects else {}
+    min_isrs = {name: int(found["min.insync.replicas"]["value"]) for name, found in configs.items()}
     return {
         name: Counter(
             problem

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
-from ottla.cli.configs import alter_entity, check_entity, described_configs
+from ottla.cli.configs import alter_entity, check_entity, described_configs, readable_configs
 from ottla.cli.errors import Failure
 from ottla.cli.main import main
 
@@ -63,6 +63,15 @@ def test_settings_come_sorted_with_their_source() -> None:
         },
         {"name": "b", "value": "2", "source": "default", "read_only": False, "sensitive": False},
     ]
+
+
+def test_what_cannot_be_read_fails_or_is_left_out() -> None:
+    refusal = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic"))
+    admin: Any = FakeAdmin(refusal)
+
+    with pytest.raises(Failure, match="could not read the settings of topic t: .*no such topic"):
+        described_configs(admin, "topic", ["t"])
+    assert readable_configs(admin, "topic", ["t"]) == {}
 
 
 def test_changes_are_incremental() -> None:

@@ -46,11 +46,11 @@ def test_only_topics_with_replicas_behind_are_asked_for_their_settings(
 ) -> None:
     asked = []
 
-    def described_configs(admin: Any, entity_type: str, names: list[str]) -> Any:
+    def readable_configs(admin: Any, entity_type: str, names: list[str]) -> Any:
         asked.extend(names)
         return {name: {"min.insync.replicas": {"value": "2"}} for name in names}
 
-    monkeypatch.setattr(health, "described_configs", described_configs)
+    monkeypatch.setattr(health, "readable_configs", readable_configs)
     admin: Any = None
     topics = {
         "well": topic((1, [1, 2], [1, 2]), (1, [1, 2], [2, 1])),
@@ -68,6 +68,19 @@ def test_only_topics_with_replicas_behind_are_asked_for_their_settings(
         "not on preferred leader": 1,
     }
     assert all_problems(found.values()) == found["ill"]
+
+
+def test_a_topic_whose_settings_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted meanwhile, say. The others are told of."""
+    configs = {"ill": {"min.insync.replicas": {"value": "2"}}}
+    monkeypatch.setattr(health, "readable_configs", lambda *_: configs)
+    admin: Any = None
+    topics = {"ill": topic((1, [1, 2], [1])), "gone": topic((1, [1, 2], [1]))}
+
+    found = problems_by_topic(admin, topics)
+
+    assert found["ill"] == {"under-replicated": 1, "under-min-isr": 1}
+    assert found["gone"] == {"under-replicated": 1}
 
 
 def test_health_in_words() -> None:

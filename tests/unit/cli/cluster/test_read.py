@@ -64,7 +64,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
     replicas = [Replica(1, "clicks", 0, 100), Replica(2, "clicks", 0, 90), Replica(2, "x", 0, 5)]
     monkeypatch.setattr(read, "described_configs", described_configs)
-    monkeypatch.setattr("ottla.cli.health.described_configs", described_configs)
+    monkeypatch.setattr("ottla.cli.health.readable_configs", described_configs)
     monkeypatch.setattr(read, "replicas_on_disk", lambda *_: replicas)
     monkeypatch.setattr(read, "software_of", lambda *_: {1: Software("Ottla", "0.1.0")})
     return fake
