@@ -376,9 +376,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[ReadyInfo], None]) -> i
         rng=random.SystemRandom(),
     )
     stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    _stop_by_signals(stopping)
     try:
         if not await _finishes(broker.start(), unless=stopping):
             return 0
@@ -403,6 +401,24 @@ async def _run(config: BrokerConfig, on_ready: Callable[[ReadyInfo], None]) -> i
     return 0
 
 
+def _stop_by_signals(stopping: asyncio.Event) -> None:
+    """SIGTERM or SIGINT for the second time does not wait: the next start recovers what a clean
+    stop would have saved it. A terminal that is closed says so, and its shell again."""
+    loop, is_told = asyncio.get_running_loop(), False
+
+    def stop() -> None:
+        nonlocal is_told
+        if is_told:
+            os._exit(0)
+        is_told = True
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        loop.add_signal_handler(signal.SIGHUP, stopping.set)
+
+
 async def _finishes(start: Coroutine[Any, Any, None], *, unless: asyncio.Event) -> bool:
     """Recovery after a crash may take minutes: whoever wants the broker to stop need not wait."""
     starting = asyncio.ensure_future(start)
@@ -423,7 +439,7 @@ def address_text(endpoint: Endpoint) -> str:
 
 
 def run(config: BrokerConfig, *, on_ready: Callable[[ReadyInfo], None]) -> int:
-    """Runs a broker in this process until SIGTERM or SIGINT."""
+    """Runs a broker in this process until SIGTERM, SIGINT or SIGHUP."""
     _raise_open_files_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_run(config, on_ready))

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -274,3 +276,51 @@ def test_a_broker_that_is_still_starting_can_be_stopped(
     assert run(config, on_ready=ready.append) == 0
     assert not ready
     assert ".kafka_cleanshutdown" not in os.listdir(tmp_path)
+
+
+SLOW_STOP = """
+import asyncio, os, signal, sys
+from ottla.broker import Broker, run
+from ottla.config.broker import BrokerConfig
+
+stop = Broker.stop
+async def slow_stop(broker):
+    print("stopping", flush=True)
+    if sys.argv[2] == "never":
+        await asyncio.Event().wait()
+    os.kill(os.getpid(), signal.SIGHUP)
+    await asyncio.sleep(0)
+    await stop(broker)
+Broker.stop = slow_stop
+config = BrokerConfig({"log.dirs": sys.argv[1], "listeners": "PLAINTEXT://localhost:0"})
+sys.exit(run(config, on_ready=lambda _: print("ready", flush=True)))
+"""
+
+
+@contextmanager
+def slow_to_stop(folder: Path, how: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", SLOW_STOP, str(folder), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_does_not_wait_for_a_clean_stop(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with slow_to_stop(tmp_path, "never") as process:
+        process.send_signal(number)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "stopping\n"
+        process.send_signal(number)
+        assert process.wait(60) == 0
+    assert ".kafka_cleanshutdown" not in os.listdir(tmp_path)
+
+
+def test_a_terminal_that_is_closed_stops_it_cleanly_and_may_say_so_twice(tmp_path: Path) -> None:
+    with slow_to_stop(tmp_path, "at last") as process:
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(60) == 0
+    assert ".kafka_cleanshutdown" in os.listdir(tmp_path)

@@ -14,7 +14,7 @@ from types import TracebackType
 from ottla.cli.errors import Failure
 
 _READY = re.compile(r"ready: broker (\d+) on (\S+), data in ")
-_STOP_TIMEOUT_S = 10.0
+_END_TIMEOUT_S = 10.0
 DEFAULT_PORT = 9092
 
 
@@ -28,9 +28,9 @@ def _is_taken(port: int) -> bool:
 
 
 class ChildBroker:
-    """Runs from `with` to its end; then it is stopped and its data removed. It is in a session
-    of its own, so that Ctrl-C reaches its parent only, which stops it in order. It also ends when
-    its parent was killed; its data stays then."""
+    """Runs from `with` to its end; then it is killed and its data removed: to stop in order would
+    only be for those data. It is in a session of its own, so that Ctrl-C reaches its parent only.
+    It also ends when its parent was killed; its data stays then."""
 
     def __init__(self) -> None:
         self.bootstrap = ""
@@ -49,7 +49,7 @@ class ChildBroker:
                     pass  # somebody was quicker, or may not use it: any other port will do
             return self._start(0)
         except BaseException:
-            self._stop()
+            self.end()
             raise
 
     def _start(self, port: int) -> ChildBroker:
@@ -69,7 +69,7 @@ class ChildBroker:
         assert self._process.stdout is not None, "a pipe was asked for"
         ready = _READY.search(self._process.stdout.readline())
         if ready is None:
-            self._process.wait(_STOP_TIMEOUT_S)
+            self._process.wait(_END_TIMEOUT_S)
             self._close_pipes()
             raise Failure(self.log_text().strip().removeprefix("ottla: ") or "it said nothing")
         self.bootstrap = ready[2]
@@ -83,17 +83,21 @@ class ChildBroker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.end()
 
     @property
     def pid(self) -> int:
         assert self._process is not None, "it was started"
         return self._process.pid
 
-    def kill(self) -> None:
-        """Its data stays."""
-        assert self._process is not None, "it was started"
-        self._process.kill()
+    def end(self) -> None:
+        """At once, on any thread, started or not."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
+            self._close_pipes()
+        self._folder.cleanup()
 
     def memory_bytes(self) -> int | None:
         """What is resident; None where the system has no /proc to tell."""
@@ -116,18 +120,6 @@ class ChildBroker:
     @property
     def _log_path(self) -> str:
         return os.path.join(self._folder.name, "broker.log")
-
-    def _stop(self) -> None:
-        process = self._process
-        if process is not None:
-            process.terminate()
-            try:
-                process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            self._close_pipes()
-        self._folder.cleanup()
 
     def _close_pipes(self) -> None:
         assert self._process is not None, "it was started"

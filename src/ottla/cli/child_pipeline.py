@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.pipeline.run.stages import Stage
 
 _REMOVE_TIMEOUT_S = 10.0
+_REMOVE_AT_ONCE_S = 0.3
 
 
 class ChildPipeline:
@@ -66,16 +67,12 @@ class ChildPipeline:
     ) -> None:
         process = self._process
         assert process is not None, "it was started"
-        self.kill()
+        self._kill()
         process.wait()
         self._reader.join()
         assert process.stdout is not None, "a pipe was asked for"
         process.stdout.close()
-        # Java may write for a moment until it is gone.
-        deadline_s = time.monotonic() + _REMOVE_TIMEOUT_S
-        while os.path.exists(self._folder) and time.monotonic() < deadline_s:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            time.sleep(0.02)
+        self._remove(_REMOVE_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -90,11 +87,26 @@ class ChildPipeline:
         """Since its start."""
         return time.monotonic() - self._started_s
 
-    def kill(self) -> None:
+    def end(self) -> None:
+        """At once, on any thread, started or not."""
+        if self._process is not None:
+            self._kill()
+        self._remove(_REMOVE_AT_ONCE_S)
+
+    def _kill(self) -> None:
         """All of its session: its Python may be gone, and its Java not."""
         assert self._process is not None, "it was started"
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _remove(self, timeout_s: float) -> None:
+        """Java may write for a moment until it is gone."""
+        deadline_s = time.monotonic() + timeout_s
+        while os.path.exists(self._folder):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            if time.monotonic() > deadline_s:
+                break
+            time.sleep(0.02)
 
     def exit_code(self) -> int | None:
         """None while it runs."""

@@ -156,9 +156,9 @@ ottla start
 ottla start --data-dir /var/lib/ottla --listen 0.0.0.0:9092 --advertise my.host:9092
 ottla start --config server.properties --set num.partitions=6
 
-It says on standard output when it is ready, in one line. Ctrl-C or SIGTERM stops it cleanly; the
-next start goes on with the same data. Settings have Kafka's names and, except for a few, Kafka's
-defaults.
+It says on standard output when it is ready, in one line. Ctrl-C or SIGTERM stops it cleanly, and a
+second one at once; the next start goes on with the same data either way. Settings have Kafka's
+names and, except for a few, Kafka's defaults.
 """
 
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -32,8 +33,22 @@ def test_it_serves_and_leaves_nothing_behind(temporary_folder: Path) -> None:
             assert broker.exit_code() is None
         assert os.listdir(temporary_folder)
 
-    assert broker.exit_code() == 0
+    assert broker.exit_code() == -signal.SIGKILL
     assert os.listdir(temporary_folder) == []
+
+
+def test_another_thread_may_end_it(temporary_folder: Path) -> None:
+    """As one does that hears of a second Ctrl-C."""
+    broker = ChildBroker()
+    broker.end()
+    assert os.listdir(temporary_folder) == []
+
+    with ChildBroker() as broker:
+        thread = Thread(target=broker.end)
+        thread.start()
+        thread.join()
+        assert broker.exit_code() == -signal.SIGKILL
+        assert os.listdir(temporary_folder) == []
 
 
 def test_it_ends_with_a_parent_that_was_killed(temporary_folder: Path) -> None:

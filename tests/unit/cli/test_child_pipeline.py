@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
+from threading import Thread
 
 import psutil
 import pytest
@@ -63,6 +65,20 @@ def test_it_tells_how_far_queries_are(
     # Nobody may be there to take note of its end: then it is a zombie.
     assert not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE
     assert sorted(os.listdir(temporary_folder)) == ["arguments", "pid", "program"]
+
+
+def test_another_thread_may_end_it(temporary_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that hears of a second Ctrl-C."""
+    ChildPipeline("activity", "here:1", {}).end()
+    assert os.listdir(temporary_folder) == []
+
+    use_program(temporary_folder, monkeypatch, "#!/bin/sh\nexec sleep 600\n")
+    with ChildPipeline("activity", "here:1", {}) as pipeline:
+        thread = Thread(target=pipeline.end)
+        thread.start()
+        thread.join()
+        assert os.listdir(temporary_folder) == ["program"]
+    assert pipeline.exit_code() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

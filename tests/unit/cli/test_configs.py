@@ -69,7 +69,7 @@ def test_what_cannot_be_read_fails_or_is_left_out() -> None:
     refusal = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "no such topic"))
     admin: Any = FakeAdmin(refusal)
 
-    with pytest.raises(Failure, match="could not read the settings of topic t: .*no such topic"):
+    with pytest.raises(Failure, match=r"could not read the settings of topic t: .*no such topic"):
         described_configs(admin, "topic", ["t"])
     assert readable_configs(admin, "topic", ["t"]) == {}
 

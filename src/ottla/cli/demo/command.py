@@ -14,7 +14,6 @@ from ottla.cli.errors import Failure, warn
 from ottla.cli.interrupts import at_end, stoppable
 from ottla.cli.pipeline.options import need_extra
 
-_GRACE_S = 10.0
 _RATE = 500
 """On two cores Spark reads some 800 a second, all four queries with it: so it keeps up, bursts
 included."""
@@ -44,8 +43,8 @@ def command(seconds: float | None, rate: int, small: bool, page: Path | None) ->
     """
     missing = None if small else _missing()
     wanted = Wanted(seconds, rate, page, is_small=small or missing is not None)
-    # Ctrl-C is the way to end it. It gets time for that: what is killed leaves its files.
-    with stoppable(_GRACE_S) as stop, ChildBroker() as broker, at_end(broker.kill):
+    broker = ChildBroker()
+    with stoppable() as stop, at_end(broker.end), broker:
         try:
             exit_code = run(broker, wanted, stop)
         except KafkaException as error:

@@ -60,7 +60,7 @@ def run(broker: ChildBroker, wanted: Wanted, stop: Event) -> int:
         spark = None if wanted.is_small else _spark(stack, cluster)
         read_back = ReadBack(cluster, ACTIVITY, PARTITIONS)
         site = SiteClock(time.time_ns() // 1_000_000)
-        feed = Feed(cluster, ACTIVITY, wanted.rate, site, read_back.wait_until_reading)
+        feed = Feed(cluster, ACTIVITY, wanted.rate, site, read_back.is_reading)
         demo = Demo(broker, feed, read_back, spark)
         server = stack.enter_context(PageServer(lambda: demo.shown))
         demo.page_url = server.url
@@ -72,7 +72,8 @@ def run(broker: ChildBroker, wanted: Wanted, stop: Event) -> int:
         feed.stop()
         read_back.catch_up(feed.delivered, _CATCH_UP_S)
         demo.refresh()
-    return demo.finish(wanted.path)
+        # Before the parts are ended, which takes longest: nobody waits for it.
+        return demo.finish(wanted.path)
 
 
 class Spark(NamedTuple):
@@ -83,8 +84,9 @@ class Spark(NamedTuple):
 def _spark(stack: ExitStack, cluster: Cluster) -> Spark:
     # On a laptop that slept, records are gone before Spark has read them: it goes on without.
     settings = {"source.failOnDataLoss": "false"}
-    pipeline = stack.enter_context(ChildPipeline("activity", cluster.bootstrap, settings))
-    stack.enter_context(at_end(pipeline.kill))
+    pipeline = ChildPipeline("activity", cluster.bootstrap, settings)
+    stack.enter_context(at_end(pipeline.end))
+    stack.enter_context(pipeline)
     reader, keeper = ResultsReader(cluster), LakeKeeper(pipeline.lake)
     for part in (reader, keeper):
         part.start()

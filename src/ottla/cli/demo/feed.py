@@ -22,11 +22,13 @@ _POLL_S_MAX = 0.05
 _TICK_S = 0.01
 """To wait for each record would take most of a processor: librdkafka knows no part of a ms."""
 _FLUSH_S = 5.0
+_START_S_MAX = 2.0
 
 
 class Feed:
     """One thread, from `start` to `stop`. Owned by the demo. `rate` is in records a second, as one
-    watches it. It begins when `until_read` returns."""
+    watches it. It begins when somebody reads, or after some seconds: without that the first
+    latencies would be those of the reader's own start."""
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class Feed:
         topic: str,
         rate: int,
         site: SiteClock,
-        until_read: Callable[[], object],
+        is_read: threading.Event,
     ) -> None:
         self.sent = 0
         self.delivered = 0
@@ -43,7 +45,7 @@ class Feed:
         self._topic = topic
         self._producer = cluster.producer({"acks": "all", "linger.ms": 1})
         self._site = site
-        self._until_read = until_read
+        self._is_read = is_read
         self._events: Iterable[Event[Any]] = Generator(_SEED, rate / SPEED, site.start_ms)
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo-feed", daemon=True)
@@ -57,7 +59,10 @@ class Feed:
         self._producer.flush(_FLUSH_S)
 
     def _run(self) -> None:
-        self._until_read()
+        until_s = time.monotonic() + _START_S_MAX
+        while not self._is_read.is_set() and time.monotonic() < until_s:
+            if self._is_stopping.wait(_TICK_S):
+                return
         began_s = time.monotonic()
         self.send(lambda: time.monotonic() - began_s)
 

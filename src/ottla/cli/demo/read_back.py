@@ -25,7 +25,6 @@ READ_RECORDS = 10
 """So many of the last ones are kept."""
 _LATENCIES_MAX = 100_000
 _TICK_S = 0.01
-_START_S_MAX = 2.0
 
 
 class ReadRecord(NamedTuple):
@@ -49,7 +48,8 @@ class ReadBack:
         self._consumer: Consumer = cluster.consumer(
             {"enable.partition.eof": True, "fetch.wait.max.ms": 100}
         )
-        self._is_reading = threading.Event()
+        self.is_reading = threading.Event()
+        """Of all partitions."""
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._read, name="demo-read-back", daemon=True)
 
@@ -58,11 +58,6 @@ class ReadBack:
             [TopicPartition(self._topic, one, OFFSET_BEGINNING) for one in sorted(self._unready)]
         )
         self._thread.start()
-
-    def wait_until_reading(self) -> None:
-        """For some seconds at most. Without it the first latencies would be those of the reader's
-        own start."""
-        self._is_reading.wait(_START_S_MAX)
 
     def catch_up(self, count: int, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -94,7 +89,7 @@ class ReadBack:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._unready.discard(message.partition() or 0)
                 if not self._unready:
-                    self._is_reading.set()
+                    self.is_reading.set()
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 self.failed = message_of(KafkaException(error))
 

@@ -31,7 +31,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Wanted]:
         def __exit__(self, *_: object) -> None:
             pass
 
-        def kill(self) -> None:
+        def end(self) -> None:
             pass
 
     monkeypatch.setattr(command, "run", run)

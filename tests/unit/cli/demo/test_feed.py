@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import islice
+from threading import Event
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 from ottla.cli.demo.feed import SENT_NS, Feed
@@ -49,7 +51,7 @@ class FakeProducer:
 
 def feed_over(producer: FakeProducer, rate: int = 1000) -> Feed:
     cluster: Any = type("FakeCluster", (), {"producer": lambda self, settings: producer})()
-    return Feed(cluster, "activity", rate, SiteClock(NOW_MS), lambda: None)
+    return Feed(cluster, "activity", rate, SiteClock(NOW_MS), Event())
 
 
 def send(feed: Feed, producer: FakeProducer, count: int) -> None:
@@ -131,7 +133,8 @@ def test_what_was_not_delivered_is_told() -> None:
     assert "MSG_TIMED_OUT" in feed.failed
 
 
-def test_it_runs_from_start_to_stop() -> None:
+def test_it_runs_from_start_to_stop_even_if_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.cli.demo.feed._START_S_MAX", 0.01)
     producer = FakeProducer()
     producer.poll = time.sleep  # type: ignore[assignment]
     feed = feed_over(producer)
@@ -142,3 +145,23 @@ def test_it_runs_from_start_to_stop() -> None:
 
     assert producer.is_flushed
     assert feed.delivered == len(producer.sent)
+
+
+def test_it_begins_when_somebody_reads() -> None:
+    producer, first = FakeProducer(), Event()
+    producer.on_sent = first.set
+    producer.poll = time.sleep  # type: ignore[assignment]
+    feed = feed_over(producer)
+    feed._is_read.set()
+    feed.start()
+    assert first.wait(60)
+    feed.stop()
+
+
+def test_nobody_waits_for_one_that_has_not_begun() -> None:
+    producer = FakeProducer()
+    feed = feed_over(producer)
+    feed._is_stopping.set()
+    feed.start()
+    feed.stop()
+    assert (producer.sent, producer.is_flushed) == ([], True)

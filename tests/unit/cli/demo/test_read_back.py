@@ -6,10 +6,8 @@ import queue
 import time
 from typing import Any
 
-import pytest
 from confluent_kafka import KafkaError
 
-from ottla.cli.demo import read_back as module
 from ottla.cli.demo.feed import SENT_NS
 from ottla.cli.demo.read_back import READ_RECORDS, ReadBack
 
@@ -71,19 +69,14 @@ def test_it_reads_and_tells_how_long_records_took() -> None:
     assert read_back.take_latencies() == []
 
 
-def test_it_is_waited_for_until_it_reads_all_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_when_it_reads_all_partitions() -> None:
     consumer = FakeConsumer()
     read_back = read_back_over(consumer)
-    monkeypatch.setattr(module, "_START_S_MAX", 0.05)
     read_back.start()
-    read_back.wait_until_reading()
-    assert not read_back._is_reading.is_set()
-    monkeypatch.setattr(module, "_START_S_MAX", 60)
+    assert not read_back.is_reading.is_set()
     consumer.log.put(FakeMessage(error=KafkaError._PARTITION_EOF))
-    read_back.wait_until_reading()
+    assert read_back.is_reading.wait(60)
     read_back.stop()
-
-    assert read_back._is_reading.is_set()
 
 
 def test_a_failure_is_kept_and_what_passes_is_not() -> None:
