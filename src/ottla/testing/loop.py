@@ -16,6 +16,7 @@ import random
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class _JumpingSelector:
 
 class VirtualLoop(asyncio.BaseEventLoop):
     _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, rng: random.Random | None = None) -> None:
         super().__init__()
@@ -61,6 +63,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def pass_time(self, duration_s: float) -> None:
         """Whoever runs now takes so long; all others wait."""
         self.now_s += duration_s
+
+    def drop_callbacks(self, belongs: Callable[[Context], bool]) -> None:
+        """Those that were to be called in such a context are not, now or later. Tasks go on: they
+        are to be cancelled."""
+        for handle in (*self._ready, *self._scheduled):
+            if not _is_task(handle) and belongs(handle._context):  # type: ignore[attr-defined]
+                handle.cancel()
 
     def _process_events(self, event_list: list[Any]) -> None:
         """What the loop does at the beginning of each turn."""

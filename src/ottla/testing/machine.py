@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, cast
 
@@ -42,6 +43,7 @@ class SimulatedProcess:
         self._ensemble = ensemble
         self._listeners: list[SimulatedListener] = []
         self._tasks: list[asyncio.Task[Any]] = []
+        self.is_dead = False
         self._clock = VirtualClock(loop)
         self._workers = SimulatedWorkers(loop, rng)
         self.store = MemoryStore(ensemble)
@@ -57,17 +59,24 @@ class SimulatedProcess:
 
     async def run(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Everything that the call starts belongs to this process."""
+        with self.entered():
+            await call()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
         token = _process.set(self)
         try:
-            await call()
+            yield
         finally:
             _process.reset(token)
 
     def die(self) -> None:
+        self.is_dead = True
+        self._loop.drop_callbacks(lambda context: context.get(_process) is self)
         for listener in self._listeners:
             listener.die()
         self._clock.stop()
-        self._workers.close()
+        self._workers.die()
         for task in self._tasks:
             task.cancel()
         self.expire_session()
@@ -84,11 +93,8 @@ class SimulatedProcess:
 
     def listen(self, host: str, port: int, accept: Callable[[Transport], Receiver]) -> Listener:
         def accept_in_process(transport: Transport) -> Receiver:
-            token = _process.set(self)
-            try:
-                return accept(transport)
-            finally:
-                _process.reset(token)
+            with self.entered():
+                return _ProcessReceiver(self, accept(transport))
 
         listener = self._network.listen(host, port, accept_in_process)
         assert isinstance(listener, SimulatedListener)
@@ -99,6 +105,33 @@ class SimulatedProcess:
         self, host: str, port: int, accept: Callable[[Transport], Receiver]
     ) -> Transport:
         return await self._network.connect(host, port, accept)
+
+
+class _ProcessReceiver:
+    """One end of a connection that a process accepted. What it hears it hears in its process, and
+    nothing when that is dead."""
+
+    def __init__(self, process: SimulatedProcess, receiver: Receiver) -> None:
+        self._process = process
+        self._receiver = receiver
+
+    def get_buffer(self) -> memoryview:
+        return self._receiver.get_buffer()
+
+    def bytes_received(self, count: int) -> None:
+        if not self._process.is_dead:
+            with self._process.entered():
+                self._receiver.bytes_received(count)
+
+    def bytes_sent(self) -> None:
+        if not self._process.is_dead:
+            with self._process.entered():
+                self._receiver.bytes_sent()
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        if not self._process.is_dead:
+            with self._process.entered():
+                self._receiver.connection_lost(error)
 
 
 class SimulatedMachine:

@@ -30,7 +30,7 @@ class _Call(Generic[T]):
         """Returns when it will have ended. The loop itself has spent no time on it."""
         loop = self._workers.loop
         began_s = loop.now_s
-        if not self.future.cancelled() and not self._workers.is_closed:
+        if not self.future.cancelled() and self._workers.is_open:
             try:
                 self._result = self._call()
             except Exception as error:
@@ -39,7 +39,9 @@ class _Call(Generic[T]):
         return ended_s
 
     def end(self) -> None:
-        if self.future.cancelled() or self._workers.is_closed:
+        if self._workers.is_dead:
+            return
+        if self.future.cancelled() or not self._workers.is_open:
             self.future.cancel()
         elif self._error is not None:
             self.future.set_exception(self._error)
@@ -55,7 +57,8 @@ class SimulatedWorkers:
         self, loop: VirtualLoop, rng: random.Random, *, delay_s_max: float = 0.002
     ) -> None:
         self.loop = loop
-        self.is_closed = False
+        self.is_open = True
+        self.is_dead = False
         self._rng = rng
         self._delay_s_max = delay_s_max
         self._ordered: dict[str, _OrderedWorkers] = {}
@@ -71,7 +74,12 @@ class SimulatedWorkers:
         return self._ordered.setdefault(name, _OrderedWorkers(self))
 
     def close(self) -> None:
-        self.is_closed = True
+        self.is_open = False
+
+    def die(self) -> None:
+        """With its process: nothing more is done, and nobody hears even that."""
+        self.is_open = False
+        self.is_dead = True
 
     def due_s(self) -> float:
         return self.loop.now_s + self._rng.uniform(0, self._delay_s_max)

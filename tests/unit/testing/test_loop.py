@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextvars import ContextVar
 
 import pytest
 
@@ -150,3 +151,19 @@ def test_on_a_busy_loop_an_event_comes_in_the_midst_of_what_another_has_set_off(
     runs = [run_virtual(main, rng=random.Random(seed)) for seed in range(10)]
     assert all(sorted(run) == ["a"] * 6 + ["b"] * 6 for run in runs)
     assert any(run != ["a"] * 6 + ["b"] * 6 for run in runs)
+
+
+def test_callbacks_of_a_context_can_be_dropped() -> None:
+    of: ContextVar[str] = ContextVar("of")
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        called: list[str] = []
+        for name in ("a", "b"):
+            of.set(name)
+            loop.call_soon(called.append, f"{name} soon")
+            loop.call_later(1, called.append, f"{name} later")
+        loop.drop_callbacks(lambda context: context.get(of) == "a")
+        await asyncio.sleep(2)
+        return called
+
+    assert run_virtual(main) == ["b soon", "b later"]
