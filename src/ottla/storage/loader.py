@@ -87,6 +87,7 @@ class LogLoader:
 
     def _load(self) -> Log:
         names = set(tidy_folder(self._disk, self._path))
+        topic_id = self._read_topic_id(names)
         snapshots = Snapshots.find(self._disk, self._path, names)
         are_epochs_lost = not self._read_leader_epochs(names)
         segments = self._find_segments(names)
@@ -117,7 +118,7 @@ class LogLoader:
             folder=self._folder,
             path=self._path,
             topic_partition=self._topic_partition,
-            topic_id=self._read_topic_id(names),
+            topic_id=topic_id,
             config=self._config,
             segments=segments,
             active=active,
@@ -210,7 +211,12 @@ class LogLoader:
                 self._drop(unflushed)
                 unflushed = []
             if not unflushed:
-                if recovered.is_changed and segment.base_offset < self._recovery_point:
+                unsynced_count = recovered.next_offset - self._recovery_point
+                if unsynced_count >= self._config.flush_messages:
+                    # Readers are shown all of it from now on: the power must not take it back.
+                    self._sync(recovered.segment)
+                    self._recovery_point = recovered.next_offset
+                elif recovered.is_changed and segment.base_offset < self._recovery_point:
                     # It may be rolled at its recovery point. After that nobody looks into it.
                     self._sync(recovered.segment)
                 return recovered.segment, recovered.next_offset
@@ -309,9 +315,16 @@ class LogLoader:
     def _read_topic_id(self, names: set[str]) -> TopicId | None:
         if PARTITION_METADATA not in names:
             return None
-        content = self._disk.read_file(f"{self._path}/{PARTITION_METADATA}")
+        path = f"{self._path}/{PARTITION_METADATA}"
+        content = self._disk.read_file(path)
         if not self._is_clean and is_torn(content):
             # The log was made just before, and nothing of it is synced either.
-            logger.warning("%s/%s was never synced", self._path, PARTITION_METADATA)
+            logger.warning("%s was never synced", path)
             return None
+        if not self._is_clean and LEADER_EPOCH_CHECKPOINT not in names:
+            # The log dir's queue writes that one after it has synced this one: a kill came before.
+            # The power would take the id, leave records that are synced from now on, and a later
+            # topic of that name would have them.
+            self._disk.open(path).sync()
+            self._disk.sync_folder(self._path)
         return parse_partition_metadata(content)

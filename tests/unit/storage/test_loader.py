@@ -7,11 +7,13 @@ import zlib
 import pytest
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.ids import new_topic_id
 from ottla.records.builder import ControlType
 from ottla.storage.errors import BrokerStartRefused
+from ottla.storage.log import Log
 from ottla.storage.transaction_index import ENTRY_BYTES
 from ottla.testing.disk import Fault
-from tests.unit.storage.support import Machine, aborted_in, offsets_in
+from tests.unit.storage.support import PARTITION, Machine, aborted_in, offsets_in
 
 FIRST = "/data/t-0/00000000000000000000"
 
@@ -95,6 +97,38 @@ def test_a_tail_that_was_cut_off_does_not_come_back() -> None:
     machine.start()
     machine.disk.crash(keep_unsynced=False)
     assert machine.disk.size(path) == size_bytes
+
+
+def test_what_is_shown_after_a_kill_outlives_the_power_where_every_batch_is_synced() -> None:
+    machine = Machine(TopicConfig(flush_messages=1))
+    machine.append(machine.log())
+    machine.wait()
+    machine.append(machine.log())  # A kill comes before its fsync.
+    machine.workers.die()
+    machine.restart(clean=False)
+    assert machine.log().log_end_offset == 2
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert machine.log().log_end_offset == 2
+
+
+def test_a_topic_id_that_a_kill_left_unsynced_outlives_the_power() -> None:
+    machine = Machine(TopicConfig(flush_messages=1))
+    topic_id = new_topic_id(machine.rng)
+    machine.manager.create_log(PARTITION, topic_id, machine.config)
+    machine.workers.die()
+    machine.restart(clean=False)
+    log = machine.log()
+    assert log.topic_id == topic_id
+    machine.append(log)
+    machine.run(_flushed(log))
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    assert (machine.log().topic_id, machine.log().log_end_offset) == (topic_id, 1)
+
+
+async def _flushed(log: Log) -> None:
+    await log.flush()
 
 
 def test_an_index_that_was_built_anew_below_the_recovery_point_is_on_the_disk() -> None:
