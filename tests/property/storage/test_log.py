@@ -146,7 +146,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopen(self) -> None:
         # The dead broker's timers would go on in the same loop.
-        for handle in list(self.loop._scheduled):  # type: ignore[attr-defined]
+        for handle in list(self.loop._scheduled):
             handle.cancel()
         self.start()
         log = self.manager.get(PARTITION)

@@ -101,7 +101,7 @@ class TransactionsMachine(RuleBasedStateMachine):
     # Life and death
 
     def reopen(self) -> None:
-        for handle in list(self.loop._scheduled):  # type: ignore[attr-defined]
+        for handle in list(self.loop._scheduled):
             handle.cancel()  # The dead broker's timers would go on in the same loop.
         workers = SimulatedWorkers(self.loop, self.rng)
         self.manager = LogManager(
