@@ -15,6 +15,7 @@ from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.records.batch import (
     HEADER_BYTES,
+    HEADER_STRUCT,
     BatchHeader,
     TimestampType,
     parse_header,
@@ -183,17 +184,18 @@ class Partition:
         guard: VerificationGuard | None = None,
     ) -> Appended | None:
         """As `append`; None where that would wait, TakesLong where to check the batch would hold up
-        the loop. The buffer is as it was unless this appended: whoever got None, or an error, may
-        try again with it."""
+        the loop. Whoever got that, None or a KafkaError may try again with the same buffer, and
+        hears the same."""
         if acks == ACKS_ALL and len(self.isr) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         if self._queue or self._steps or self._appends_in_turn or self.log.folder.is_slow:
             return None
         now_ms = self._clock.now_ms()
-        header_as_sent = bytes(records[:HEADER_BYTES])
+        policy = self._policy
+        header_as_sent = None if policy.is_plain else bytes(records[:HEADER_BYTES])
         batch, header = validate_produced(
             records,
-            self._policy,
+            policy,
             now_ms=now_ms,
             produce_version=produce_version,
             is_at_once=True,
@@ -201,8 +203,9 @@ class Partition:
         try:
             appended = self.log.append_as_leader(header, batch, self.leader_epoch, now_ms, guard)
         except KafkaError:
-            # A second validation would refuse what the first has marked with LogAppendTime.
-            records[:HEADER_BYTES] = header_as_sent
+            # A second validation would refuse an offset other than 0, and what the first has marked
+            # with LogAppendTime. Of a plain batch `header` is still the one without offset.
+            records[:HEADER_BYTES] = header_as_sent or HEADER_STRUCT.pack(*header)
             raise
         if not appended.is_duplicate:
             self._records_added(self.log.log_end_offset, len(batch))

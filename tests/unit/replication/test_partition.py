@@ -409,6 +409,36 @@ def test_a_write_that_fails_is_an_error_of_the_storage(is_slow: bool) -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ("write_at", ErrorCode.KAFKA_STORAGE_ERROR),
+        (None, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    ],
+)
+def test_a_second_try_with_the_same_buffer_hears_the_same(
+    fault: str | None, code: ErrorCode, timestamp_type: str
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, message_timestamp_type=timestamp_type)
+        producer = {"producer_id": 7, "producer_epoch": 0}
+        first, late = (
+            make_batch(b"v", base_sequence=one, **producer) for one in (0, 1 if fault else 5)
+        )
+        partition.append_at_once(memoryview(first), 1, 12)
+        if fault:
+            broker.machine.disk.fail(Fault(fault, count=1))
+        for _ in range(2):
+            with pytest.raises(KafkaError) as caught:
+                partition.append_at_once(memoryview(late), 1, 12)
+            assert caught.value.code is code
+        broker.machine.kill()
+        await broker.machine.start()
+
+    with_broker(test)
+
+
 def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
     async def test(broker: SimulatedBroker) -> None:
         partition = await new_partition(broker, min_insync_replicas="2")
