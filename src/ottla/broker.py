@@ -383,6 +383,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[ReadyInfo], None]) -> i
         # What was loaded lives as long as the process: the collector need not look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
         on_ready(
             ReadyInfo(
                 broker_id=broker.broker_id,

@@ -7,6 +7,7 @@ is built from the same table.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -172,6 +173,8 @@ def run(settings: Settings) -> int:
     without_effect = config.without_effect()
     if without_effect:
         log.info("settings without effect here: %s", ", ".join(without_effect))
+    # What is imported and loaded now is there to stay: the broker collects once, when it is ready.
+    gc.disable()
     from ottla.broker import run as run_broker
     from ottla.coordination.store import StoreError
     from ottla.kernel.errors import KafkaError
@@ -183,6 +186,8 @@ def run(settings: Settings) -> int:
         from ottla.cli.start_problems import in_words
 
         raise Failure(f"the broker could not start: {in_words(error, config)}") from error
+    finally:
+        gc.enable()
 
 
 def _check_data_dir(config: BrokerConfig, settings: Settings) -> None:

@@ -392,7 +392,9 @@ def _addresses(host: str, port: int) -> list[_Address]:
     if host == "localhost":
         # Clients try either; not every hosts file names both.
         return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port))]
-    infos = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # As text it would be encoded by IDNA, whose tables take a millisecond to import.
+    name = host.encode() if host.isascii() else host
+    infos = socket.getaddrinfo(name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     # IPv4 first: it is there on nearly every machine, so a port of 0 is picked by it.
     infos.sort(key=lambda info: info[0] != socket.AF_INET)
     return [(info[0], info[4]) for info in infos]

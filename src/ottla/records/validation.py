@@ -15,7 +15,6 @@ of processor time, where Kafka takes about 1 s and the aim is 0.6 of that.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -88,37 +87,56 @@ _COMPRESSION_ID_MAX = int(Compression.ZSTD)
 _ZSTD_ID = int(Compression.ZSTD)
 
 
-@dataclass(frozen=True, slots=True)
 class ProducePolicy:
     """What a topic's configuration asks of a produced batch. Made when the configuration
-    changes, so that the data path reads a few plain attributes. Defaults are Kafka's."""
+    changes, and never changed, so that the data path reads a few plain attributes. Defaults are
+    Kafka's."""
 
-    max_message_bytes: int = 1_048_588
-    timestamp_before_max_ms: int = INT64_MAX
-    timestamp_after_max_ms: int = 3_600_000
-    is_log_append_time: bool = False
-    is_compacted: bool = False
-    target_compression: Compression | None = None
-    """None: as the producer sent it."""
-    compression_level: int | None = None
-    checks_lengths: bool = True
-    """Of the records; the broker's `ottla.produce.check.records`."""
-    opened_bytes_max: int = field(init=False)
-    walked_bytes_max: int = field(init=False)
-    is_plain: bool = field(init=False)
-    """Whether a sound batch with good timestamps is stored as it came, without a look inside."""
+    __slots__ = (
+        "checks_lengths",
+        "compression_level",
+        "is_compacted",
+        "is_log_append_time",
+        "is_plain",
+        "max_message_bytes",
+        "opened_bytes_max",
+        "target_compression",
+        "timestamp_after_max_ms",
+        "timestamp_before_max_ms",
+        "walked_bytes_max",
+    )
 
-    def __post_init__(self) -> None:
-        is_plain = not (
-            self.is_log_append_time
-            or self.is_compacted
-            or self.timestamp_before_max_ms < INT64_MAX
-            or self.target_compression is not None
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int = 1_048_588,
+        timestamp_before_max_ms: int = INT64_MAX,
+        timestamp_after_max_ms: int = 3_600_000,
+        is_log_append_time: bool = False,
+        is_compacted: bool = False,
+        target_compression: Compression | None = None,
+        compression_level: int | None = None,
+        checks_lengths: bool = True,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.timestamp_before_max_ms = timestamp_before_max_ms
+        self.timestamp_after_max_ms = timestamp_after_max_ms
+        self.is_log_append_time = is_log_append_time
+        self.is_compacted = is_compacted
+        self.target_compression = target_compression
+        """None: as the producer sent it."""
+        self.compression_level = compression_level
+        self.checks_lengths = checks_lengths
+        """Of the records; the broker's `ottla.produce.check.records`."""
+        self.opened_bytes_max = min(DECOMPRESSED_BYTES_MAX, INFLATION_MAX * max_message_bytes)
+        self.walked_bytes_max = max(WALKED_BYTES_MIN, self.opened_bytes_max)
+        self.is_plain = not (
+            is_log_append_time
+            or is_compacted
+            or timestamp_before_max_ms < INT64_MAX
+            or target_compression is not None
         )
-        object.__setattr__(self, "is_plain", is_plain)
-        opened_bytes_max = min(DECOMPRESSED_BYTES_MAX, INFLATION_MAX * self.max_message_bytes)
-        object.__setattr__(self, "opened_bytes_max", opened_bytes_max)
-        object.__setattr__(self, "walked_bytes_max", max(WALKED_BYTES_MIN, opened_bytes_max))
+        """Whether a sound batch with good timestamps is stored as it came, not looked into."""
 
     @classmethod
     def of(cls, config: TopicConfig, *, checks_lengths: bool = True) -> ProducePolicy:

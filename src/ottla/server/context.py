@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """Made for one request; a handler that answers later may keep it."""
 
     api_version: int

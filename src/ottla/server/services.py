@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.configs import Configs
@@ -22,8 +22,7 @@ from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.log_manager import LogManager
 
 
-@dataclass(slots=True)
-class Services:
+class Services(NamedTuple):
     broker_id: BrokerId
     live_config: LiveConfig
     image: ClusterImage

@@ -16,7 +16,6 @@ marker bears the new one: it must be above the producer's (KIP-1228).
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.config.broker import BrokerConfig
@@ -49,12 +48,16 @@ EPOCH_BUMP_VERSION = 2
 """The transaction version since which a marker bears an epoch of its own."""
 
 
-@dataclass(slots=True)
 class ProducerStateConfig:
     """Of all logs of a broker, which share one: a change holds for all at once."""
 
-    expiration_ms: int = 86_400_000
-    is_verification_enabled: bool = True
+    __slots__ = ("expiration_ms", "is_verification_enabled")
+
+    def __init__(
+        self, *, expiration_ms: int = 86_400_000, is_verification_enabled: bool = True
+    ) -> None:
+        self.expiration_ms = expiration_ms
+        self.is_verification_enabled = is_verification_enabled
 
     def set(self, config: BrokerConfig) -> None:
         self.expiration_ms = config.producer_id_expiration_ms

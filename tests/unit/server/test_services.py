@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from ottla.config.broker import BrokerConfig
@@ -10,9 +9,7 @@ from ottla.server.services import Services
 
 def test_handlers_see_settings_as_they_are_now() -> None:
     live_config = LiveConfig(BrokerConfig({"message.max.bytes": "1000"}))
-    others: dict[str, Any] = {
-        field.name: None for field in fields(Services) if field.name != "live_config"
-    }
+    others: dict[str, Any] = {name: None for name in Services._fields if name != "live_config"}
     services = Services(live_config=live_config, **others)
     assert services.config.message_max_bytes == 1000
     live_config.current = BrokerConfig({"message.max.bytes": "2000"})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.config.broker import BrokerConfig
 from ottla.coordinators.timers import Timers
@@ -28,8 +27,7 @@ class Followups(Protocol):
     def abort_timed_out(self, transactional_ids: Iterable[str]) -> None: ...
 
 
-@dataclass(slots=True)
-class TransactionContext:
+class TransactionContext(NamedTuple):
     """Owned by one shard, and as old as it."""
 
     timers: Timers

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.kernel.ids import TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionMarkers:
+class TransactionMarkers(NamedTuple):
     """One outcome, to be written to each partition of the transaction."""
 
     transactional_id: str
