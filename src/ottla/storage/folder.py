@@ -40,7 +40,7 @@ class LogFolder:
         clock: Clock,
         workers: Workers,
         files: FileCache,
-        on_failure: Callable[[LogFolder, OSError], None],
+        on_failure: Callable[[LogFolder], None],
     ) -> None:
         self.path = path
         self.disk = disk
@@ -93,8 +93,7 @@ class LogFolder:
                 return function(*args, **kwargs)
             except Exception as error:
                 self._is_broken = True
-                reason = str(error) or repr(error)  # That memory ran out has no words of its own.
-                raise StorageFailure(f"log dir {self.path} is offline: {reason}") from error
+                raise StorageFailure(f"log dir {self.path} is offline: {_reason(error)}") from error
 
         future = self._queue.submit(run)
         self._queued.add(future)  # type: ignore[arg-type]
@@ -115,14 +114,15 @@ class LogFolder:
         if self._queued:
             await asyncio.wait(set(self._queued))
 
-    def fail(self, error: OSError, doing: str) -> StorageFailure:
+    def fail(self, error: Exception, doing: str) -> StorageFailure:
         """Takes the folder offline and returns what to raise."""
         self._is_broken = True
         if self.failure is None:
-            message = f"log dir {self.path} is offline: {doing}: {error}"
+            message = f"log dir {self.path} is offline: {doing}: {_reason(error)}"
             self.failure = StorageFailure(message)
-            logger.error("%s", message)
-            self._on_failure(self, error)
+            # An error of the disk says all there is to say; of a bug the place is wanted.
+            logger.error("%s", message, exc_info=None if isinstance(error, OSError) else error)
+            self._on_failure(self)
         return self.failure
 
     def check_online(self) -> None:
@@ -135,14 +135,15 @@ class LogFolder:
             return
         error = future.exception()
         cause = None if error is None else error.__cause__
-        if isinstance(cause, OSError):
+        if isinstance(cause, Exception):
             self.fail(cause, "background work failed")
-        elif cause is not None:
-            logger.error("background work in %s failed", self.path, exc_info=cause)
-            self.fail(OSError(repr(cause)), "background work failed")
 
     def _write_done(self, future: asyncio.Future[float]) -> None:
         self._pending_write_count -= 1
         self._set_slow()
         if not future.cancelled() and future.exception() is None:
             self.wrote(future.result())
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or repr(error)  # That memory ran out has no words of its own.

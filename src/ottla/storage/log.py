@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import struct
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
@@ -18,6 +17,7 @@ from ottla.records.batch import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD_BYTES,
     BatchHeader,
+    patch_place,
 )
 from ottla.records.control import parse_end_txn_marker
 from ottla.storage.batch_scan import Cold
@@ -30,7 +30,7 @@ from ottla.storage.pending_write import Appended, PendingWrite, cut_back, repeat
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import EndedTransaction, ProducerState
 from ottla.storage.recovery import load_producers
-from ottla.storage.replicated_batches import iter_replicated
+from ottla.storage.replicated_batches import iter_runs
 from ottla.storage.roll_limits import RollLimits
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
 from ottla.storage.segments import Segments
@@ -55,9 +55,6 @@ T = TypeVar("T")
 # Of a NamedTuple its own constructor takes twice as long; every append makes one.
 _new_tuple = tuple.__new__
 
-# Offset, length and leader epoch begin a batch: with the length as it is, one call patches both.
-_patch_batch = struct.Struct(">qii").pack_into
-
 
 class Log:
     """Owned by the log manager from creation or start until deletion or stop; its partition
@@ -65,8 +62,8 @@ class Log:
 
     `log_start_offset <= offset < log_end_offset` is what it holds. What lies below
     `recovery_point` is on the disk; after a crash only what lies above is looked at, and a prefix
-    of it is kept. Any `OSError` takes the whole log dir offline and is raised as
-    `StorageFailure`."""
+    of it is kept. Whatever an append or another change raises takes the whole log dir offline,
+    and so does an `OSError` of a read; it is raised as `StorageFailure`."""
 
     def __init__(
         self,
@@ -137,15 +134,17 @@ class Log:
         if appended.is_duplicate:
             return appended
         active = self._segments.active
+        position = active.size_bytes
         monotonic_s = self._clock.monotonic_s
         started_s = monotonic_s()
         try:
-            active.file.write_at(active.size_bytes, (buffer,))
-        except OSError as error:
-            cut_back(active.file, active.size_bytes)
-            raise self.folder.fail(error, f"appending to {self.path}") from error
-        self.folder.wrote(monotonic_s() - started_s)
-        self._take_in(header, buffer, appended)
+            active.file.write_at(position, (buffer,))
+            self.folder.wrote(monotonic_s() - started_s)
+            self._take_in(header, buffer, appended)
+        except Exception as error:
+            if not isinstance(error, StorageFailure):  # That is of its index.
+                cut_back(active.file, position)
+            self._fail(error, "appending to")
         self.log_end_offset = appended.last_offset + 1
         return appended
 
@@ -166,7 +165,7 @@ class Log:
             return appended
         pending = PendingWrite(self._clock, self._segments.active, buffer, appended)
         self._segments.unwritten.append(pending)
-        self._take_in(header, buffer, appended)
+        self._guard("appending to", lambda: self._take_in(header, buffer, appended))
         return pending
 
     def commit(self, pending: PendingWrite) -> Appended:
@@ -196,7 +195,7 @@ class Log:
                 return repeated(duplicate)
         last_offset = base_offset + header.last_offset_delta
         self._make_room(header, base_offset, last_offset, leader_epoch, now_ms)
-        _patch_batch(buffer, 0, base_offset, header.batch_length, leader_epoch)
+        patch_place(buffer, 0, base_offset, header.batch_length, leader_epoch)
         time_ms = header.max_timestamp if header.attributes & LOG_APPEND_TIME_FLAG else -1
         return _new_tuple(Appended, (base_offset, last_offset, time_ms, False))
 
@@ -210,19 +209,11 @@ class Log:
                 self.producer_state.update(header, base_offset)
 
     def append_as_follower(self, buffer: memoryview) -> None:
-        """Appends batches as the leader has them, offsets and all. A last batch that is cut off,
-        as Fetch responses have them, is left out."""
+        """Appends batches as the leader has them, offsets and all."""
         self.folder.check_online()
-        run_start = run_end = 0
-        run: list[BatchHeader] = []
-        for position, header in iter_replicated(buffer, self.next_offset, self.topic_partition):
-            if run and self._must_roll(header, run_end - run_start + header.size_bytes):
-                self._append_run(buffer[run_start:run_end], run)
-                run_start, run = position, []
-            run.append(header)
-            run_end = position + header.size_bytes
-        if run:
-            self._append_run(buffer[run_start:run_end], run)
+        runs = iter_runs(buffer, self.next_offset, self.topic_partition, self._must_roll)
+        for run, headers in runs:
+            self._append_run(run, headers)
 
     def _append_run(self, buffer: memoryview, headers: list[BatchHeader]) -> None:
         """Writes neighbouring batches that fit into one segment."""
@@ -239,20 +230,22 @@ class Log:
         position = active.size_bytes
         try:
             active.file.write_at(position, (buffer,))
-        except OSError as error:
-            cut_back(active.file, position)
-            raise self.folder.fail(error, f"appending to {self.path}") from error
-        for header in headers:
-            if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
-                self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
-            self._note(header, header.base_offset, header.last_offset, header.size_bytes)
-            ended = self.producer_state.replay(header, buffer[: header.size_bytes])
-            if ended is not None:
-                self._note_ended(ended)
-            buffer = buffer[header.size_bytes :]
+            for header in headers:
+                self._take_in_replicated(header, buffer[: header.size_bytes])
+                buffer = buffer[header.size_bytes :]
+        except Exception as error:
+            if not isinstance(error, StorageFailure):  # That is of its index.
+                cut_back(active.file, position)
+            self._fail(error, "appending to")
         self.log_end_offset = self.next_offset
         if self.is_flush_due:
             self.flush_soon()
+
+    def _take_in_replicated(self, header: BatchHeader, batch: memoryview) -> None:
+        if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
+            self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
+        self._note(header, header.base_offset, header.last_offset, header.size_bytes)
+        self._note_ended(self.producer_state.replay(header, batch))
 
     def _make_room(
         self,
@@ -305,13 +298,11 @@ class Log:
     def _note_marker(self, header: BatchHeader, batch: memoryview, base_offset: int) -> None:
         marker = parse_end_txn_marker(batch)
         assert marker is not None, "a leader appends no empty control batch"
-        ended = self.producer_state.end_transaction(header, marker, base_offset)
-        if ended is not None:
-            self._note_ended(ended)
+        self._note_ended(self.producer_state.end_transaction(header, marker, base_offset))
 
-    def _note_ended(self, ended: EndedTransaction) -> None:
+    def _note_ended(self, ended: EndedTransaction | None) -> None:
         """Only what was aborted is remembered: readers are told to leave it out."""
-        if ended.is_commit:
+        if ended is None or ended.is_commit:
             return
         active = self._segments.active
         active.note_aborted(ended)
@@ -321,8 +312,11 @@ class Log:
     def roll(self) -> ActiveSegment:
         """Closes the active segment and begins a new one at the log's end. The old one is synced
         off the loop; then the recovery point advances."""
+        return self._guard("rolling", self._roll)
+
+    def _roll(self) -> ActiveSegment:
         base_offset = self.next_offset
-        old = self._guard("rolling", lambda: self._segments.roll(base_offset, self._config))
+        old = self._segments.roll(base_offset, self._config)
         self._set_roll_limits()
         self._take_snapshot(base_offset)
         self._flusher.flush_closed(old, base_offset)
@@ -593,8 +587,14 @@ class Log:
         return self.folder.submit(run)
 
     def _guard(self, doing: str, function: Callable[[], T]) -> T:
-        """Calls it; an `OSError` takes the folder offline."""
         try:
             return function()
-        except OSError as error:
-            raise self.folder.fail(error, f"{doing} {self.path}") from error
+        except Exception as error:
+            self._fail(error, doing)
+
+    def _fail(self, error: Exception, doing: str) -> NoReturn:
+        """Takes the folder offline, whatever it was, a lack of memory or a bug too: the files and
+        what is known of them may differ by now."""
+        if isinstance(error, StorageFailure):
+            raise error
+        raise self.folder.fail(error, f"{doing} {self.path}") from error

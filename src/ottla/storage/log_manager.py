@@ -389,7 +389,7 @@ class LogManager:
             self._forget(log.topic_partition)
         return gone
 
-    def _folder_failed(self, folder: LogFolder, error: OSError) -> None:
+    def _folder_failed(self, folder: LogFolder) -> None:
         """Its logs stay known, and answer every call with `StorageFailure`."""
         self._on_failure(folder, [log for log in self.logs.values() if log.folder is folder])
 

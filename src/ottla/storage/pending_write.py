@@ -52,7 +52,7 @@ class PendingWrite:
         started_s = clock.monotonic_s()
         try:
             self.file.write_at(self.position, (self._buffer,))
-        except OSError:
+        except Exception:
             cut_back(self.file, self.position)
             raise
         return clock.monotonic_s() - started_s
@@ -63,5 +63,5 @@ def cut_back(file: File, size_bytes: int) -> None:
     too; then recovery cuts it, or finds the batch whole, which a retry would have made it."""
     try:
         file.truncate(size_bytes)
-    except OSError as error:
+    except Exception as error:  # Whoever calls this has an error to tell.
         logger.error("cannot cut %s back to %d bytes: %s", file.path, size_bytes, error)

@@ -11,9 +11,8 @@ from ottla.records.batch import (
     is_crc_valid,
     iter_headers,
     parse_header,
-    patch_base_offset,
-    patch_leader_epoch,
     patch_max_timestamp,
+    patch_place,
 )
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
@@ -72,8 +71,7 @@ def test_a_header_is_read_at_its_position() -> None:
 
 def test_offset_and_epoch_are_outside_the_crc() -> None:
     buffer = bytearray(4) + build_batch(RECORDS)
-    patch_base_offset(buffer, 1 << 40, 4)
-    patch_leader_epoch(buffer, 12, 4)
+    patch_place(buffer, 4, 1 << 40, parse_header(buffer, 4).batch_length, 12)
     header = parse_header(buffer, 4)
     assert (header.base_offset, header.last_offset) == (1 << 40, (1 << 40) + 4)
     assert header.partition_leader_epoch == 12

@@ -177,7 +177,7 @@ class Machine:
             clock=self.clock,
             workers=self.workers,
             files=FileCache(self.disk),
-            on_failure=lambda folder, error: self.failed.append((folder.path, [])),
+            on_failure=lambda folder: self.failed.append((folder.path, [])),
         )
 
     def names(self, path: str = "/data/t-0") -> list[str]:

@@ -11,10 +11,14 @@ from ottla.records.batch import TimestampType, parse_header, patch_max_timestamp
 from ottla.records.builder import ControlType, build_end_txn_marker
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
+from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.pending_write import Appended, PendingWrite
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment import ActiveSegment
+from ottla.storage.snapshots import Snapshots
 from ottla.storage.transaction_index import decode
-from ottla.testing.disk import Fault
+from ottla.testing.disk import Fault, SimulatedFile
 from tests.unit.storage.support import Machine, aborted_in, offsets_in
 
 
@@ -88,6 +92,58 @@ def test_a_failed_write_is_never_acknowledged(error: int) -> None:
     ):
         with pytest.raises(StorageFailure):
             call()
+
+
+def _run_out_of_memory(*_: object) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (ActiveSegment, "note_append"),
+        (ProducerState, "update"),
+        (LogFolder, "wrote"),
+        (SimulatedFile, "write_at"),
+    ],
+)
+def test_whatever_ends_an_append_halfway_takes_the_log_dir_offline(
+    owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the log would know another end than the file has."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, count=2, producer_id=1, epoch=0, sequence=0)
+    size_bytes = log.size_bytes
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, _run_out_of_memory)
+        with pytest.raises(StorageFailure, match="appending to /data/t-0: MemoryError"):
+            machine.append(log, count=2, producer_id=1, epoch=0, sequence=2)
+    assert machine.failed == [("/data", ["t-0"])]
+    assert machine.disk.size("/data/t-0/00000000000000000000.log") == size_bytes
+    with pytest.raises(StorageFailure):
+        machine.append(log, count=2, producer_id=1, epoch=0, sequence=2)
+
+
+def test_so_does_what_ends_a_prepared_append_or_a_new_segment_halfway(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine()
+    log = machine.log()
+    batch = machine.batch(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(ActiveSegment, "note_append", _run_out_of_memory)
+        with pytest.raises(StorageFailure, match="MemoryError"):
+            log.prepare(parse_header(batch), memoryview(batch), 0, 0)
+    assert machine.failed == [("/data", ["t-0"])]
+    machine.restart(clean=False)
+    log = machine.log()
+    machine.append(log)
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshots, "add", _run_out_of_memory)
+        with pytest.raises(StorageFailure, match="rolling /data/t-0: MemoryError"):
+            log.roll()
 
 
 def test_reading_stops_before_what_is_pending() -> None:

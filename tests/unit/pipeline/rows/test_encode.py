@@ -13,7 +13,7 @@ from ottla.pipeline.rows import encode
 from ottla.pipeline.rows.columns import HEADERS_TYPE
 from ottla.pipeline.rows.decode import decode_batches
 from ottla.pipeline.rows.encode import EncodedBatch, Rows, encode_batches
-from ottla.records.batch import HEADER_BYTES, parse_header, patch_base_offset
+from ottla.records.batch import HEADER_BYTES, parse_header, patch_place
 from ottla.records.builder import build_batch
 from ottla.records.compression import Compression
 from ottla.records.record import Record, iter_records
@@ -105,7 +105,7 @@ def test_what_was_encoded_is_accepted_and_decoded_to_the_same(
         assert header.record_count == len(batch.rows) == header.last_offset_delta + 1
         assert header.record_count == 1 or compression or len(content) <= batch_bytes
         sequence = (sequence + header.record_count) % 2**31
-        patch_base_offset(batch.content, len(found))
+        patch_place(batch.content, 0, len(found), header.batch_length, 0)
         found += [*iter_records(bytes(batch.content))]
     assert found == records
 
