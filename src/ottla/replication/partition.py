@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -37,6 +38,8 @@ from ottla.storage.log import Log
 from ottla.storage.pending_write import Appended, PendingWrite
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.verification import VerificationGuard
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -372,7 +375,10 @@ class Partition:
             self._transactions.replicated_to(end_offset)
         if byte_count:
             for watcher in self.watchers:
-                watcher.records_added(self, byte_count)
+                try:
+                    watcher.records_added(self, byte_count)
+                except Exception:  # A bug of one is not to keep the news from the others.
+                    logger.exception("a reader of %s failed", self.topic_partition)
 
     @property
     def is_all_committed(self) -> bool:
@@ -566,7 +572,10 @@ class Partition:
     async def close(self) -> None:
         """Waits for the append that is under way, refuses those behind it."""
         for watcher in list(self.watchers):
-            watcher.partition_closed(self)
+            try:
+                watcher.partition_closed(self)
+            except Exception:
+                logger.exception("a reader of %s failed", self.topic_partition)
         self.watchers.clear()
         while len(self._queue) > 1:
             waiting = self._queue.pop()

@@ -653,3 +653,36 @@ def test_a_transaction_is_still_open_after_a_restart() -> None:
             assert not partition.has_open_transaction(7, 0)
 
     with_broker(test)
+
+
+class FailingWatcher:
+    def records_added(self, partition: Partition, byte_count: int) -> None:
+        raise AssertionError("a bug")
+
+    def partition_closed(self, partition: Partition) -> None:
+        raise AssertionError("a bug")
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_one_reader_that_fails_keeps_no_news_from_the_others(
+    is_slow: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        watching = Watching()
+        partition.watchers = {FailingWatcher(): None, watching: None}
+        if is_slow:
+            become_slow(partition)
+            appended = await append_later(partition, b"a")
+        else:
+            at_once = append(partition, b"a")
+            assert isinstance(at_once, Appended)
+            appended = at_once
+        assert appended.first_offset == 0
+        await partition.close()
+        assert watching.byte_counts == [len(make_batch(b"a"))]
+        assert watching.closed == [partition]
+
+    with_broker(test)
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert errors == ["a reader of t-0 failed"] * 2
