@@ -148,6 +148,7 @@ def test_nothing_is_committed_whose_fsync_failed() -> None:
         answer = await broker.produce("t", b"v")
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert partition.high_watermark == 0
+        broker.machine.disk.faults.clear()
         broker.machine.kill()
         await broker.machine.start()
 
@@ -374,6 +375,7 @@ def test_whoever_waits_for_an_append_hears_that_the_disk_has_failed(fault: str) 
         await asyncio.sleep(1)
         assert [error and error.code for error in heard] == 2 * [ErrorCode.KAFKA_STORAGE_ERROR]
         assert partition.high_watermark == 0
+        broker.machine.disk.faults.clear()
         broker.machine.kill()
         await broker.machine.start()
 
