@@ -1,9 +1,10 @@
-"""How a pipeline, and the demo, end on Ctrl-C, on a terminal: no traceback, and neither a JVM nor a
-Python worker of Spark is left behind."""
+"""How commands that start Java end on Ctrl-C and on SIGTERM, on a terminal: no traceback, and
+neither a JVM nor a Python worker of Spark is left behind."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import psutil
@@ -15,8 +16,21 @@ from tests.support.ottla_process import OttlaProcess
 from tests.support.pipeline_cli import PipelineCli
 from tests.support.terminal import Terminal
 
-MOMENTS_S = (0.0, 0.5, 1.5, 3.0, 5.0, 8.0, 12.0, 16.0) if IS_FULL else (0.2, 3.0)
-DEMO_MOMENTS_S = MOMENTS_S if IS_FULL else (4.0,)
+COMMANDS = ("pipeline run", "pipeline replay", "demo", "zookeeper")
+MOMENTS_S = (0.0, 0.5, 1.5, 3.0, 5.0, 8.0, 12.0, 16.0)
+SOME_MOMENTS = [
+    ("pipeline run", 0.2, signal.SIGINT),
+    ("pipeline run", 3.0, signal.SIGTERM),
+    ("pipeline replay", 1.5, signal.SIGINT),
+    ("demo", 4.0, signal.SIGTERM),
+    ("zookeeper", 0.5, signal.SIGTERM),
+]
+ALL_MOMENTS = [
+    (command, moment_s, signal.SIGTERM if index % 3 == 2 else signal.SIGINT)
+    for command in COMMANDS
+    for index, moment_s in enumerate(MOMENTS_S)
+]
+CUT_SHORT = ("pipeline replay",)
 END_S = 60.0
 """A busy machine is slow."""
 BAD_WORDS = ("Traceback", "Py4J", "Exception", "Error", "incubator", "WARN")
@@ -44,8 +58,8 @@ def environment(shared_broker: OttlaProcess, tmp_path: Path) -> dict[str, str]:
     return {"OTTLA_BOOTSTRAP": shared_broker.bootstrap, "TMPDIR": str(tmp_path / "tmp")}
 
 
-def arguments(cli: PipelineCli, topic: str) -> list[str]:
-    return [one for one in cli.job_args("run", topic) if one != "--json"]
+def arguments(cli: PipelineCli, topic: str, command: str = "run") -> list[str]:
+    return [one for one in cli.job_args(command, topic) if one != "--json"]
 
 
 def check(terminal: Terminal, exit_code: int) -> None:
@@ -59,15 +73,33 @@ def check(terminal: Terminal, exit_code: int) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment_s", MOMENTS_S)
-def test_a_pipeline_while_it_starts(
-    cli: PipelineCli, topic: str, environment: dict[str, str], moment_s: float
+@pytest.mark.parametrize(
+    ("command", "moment_s", "number"), ALL_MOMENTS if IS_FULL else SOME_MOMENTS
+)
+def test_while_it_starts(
+    cli: PipelineCli,
+    topic: str,
+    environment: dict[str, str],
+    command: str,
+    moment_s: float,
+    number: signal.Signals,
 ) -> None:
-    with Terminal(arguments(cli, topic), environment) as terminal:
+    args = {
+        "pipeline run": arguments(cli, topic),
+        "pipeline replay": [*arguments(cli, topic, "replay"), "--from", "0", "--yes"],
+        "demo": ["demo"],
+        "zookeeper": ["zookeeper", "--listen", "127.0.0.1:0", "--data-dir", str(cli.folder / "z")],
+    }
+    with Terminal(args[command], environment) as terminal:
         terminal.wait_until_signals_are_taken()
         terminal.watch(moment_s)
-        terminal.press_control_c()
-        check(terminal, 0)
+        if number == signal.SIGINT:
+            terminal.press_control_c()
+        else:
+            terminal.process.send_signal(number)
+        check(terminal, 130 if command in CUT_SHORT else 0)
+    left = os.listdir(environment["TMPDIR"])
+    assert [name for name in left if not name.endswith(".html")] == []
 
 
 @pytest.mark.timeout(300)
@@ -117,16 +149,3 @@ def test_java_that_is_killed(cli: PipelineCli, topic: str, environment: dict[str
                 one.kill()
         check(terminal, 1)
     assert terminal.text.count("ottla: Java, which runs Spark, died (signal 9); ") == 1
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("moment_s", DEMO_MOMENTS_S)
-def test_the_demo(environment: dict[str, str], moment_s: float) -> None:
-    need_java()
-    with Terminal(["demo"], environment) as terminal:
-        terminal.wait_until_signals_are_taken()
-        terminal.watch(moment_s)
-        terminal.press_control_c()
-        check(terminal, 0)
-    left = os.listdir(environment["TMPDIR"])
-    assert [name for name in left if not name.endswith(".html")] == []
