@@ -111,6 +111,8 @@ def check(
     lines_max: int = 1,
 ) -> None:
     """`args` are those for each moment."""
+    if "--watch" in args[0]:
+        lines_max = 1000  # a table may be on its way to the terminal
 
     def one(index: int) -> None:
         number = signal.SIGTERM if index % 3 == 2 else signal.SIGINT
