@@ -1,14 +1,16 @@
 """Shell completion of names that only the broker knows: topics, groups, brokers, settings.
 
-The shell waits while it is asked, so it has 0.3 s to answer. Where there is no broker, or a slow
-one, or anything else is wrong, there is nothing to complete, and nothing is said: this runs while
-somebody types.
+The shell waits while it is asked, so it has 0.3 s to answer, and 0.1 s to be there at all. Where
+there is no broker, or a slow one, or anything else is wrong, there is nothing to complete, and
+nothing is said: this runs while somebody types.
 """
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import click
 from confluent_kafka.admin import AdminClient, ConfigResource
@@ -17,6 +19,7 @@ from ottla.cli.client import DEFAULT_BOOTSTRAP, Cluster
 from ottla.cli.options import pairs
 
 _TIMEOUT_S = 0.3
+_CONNECT_S = 0.1
 _INTERNAL = "__"
 
 Ask = Callable[[AdminClient], Iterable[str]]
@@ -91,9 +94,22 @@ def _in_time(ask: Callable[[], Iterable[str]]) -> list[str]:
 
 
 def _admin(ctx: click.Context) -> AdminClient:
-    bootstrap = ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP
+    bootstrap = str(ctx.params.get("bootstrap") or DEFAULT_BOOTSTRAP)
+    if not _is_there(bootstrap):
+        raise ConnectionError(bootstrap)
     properties = pairs(ctx.params.get("properties") or (), "--property")
-    return Cluster(str(bootstrap), properties).admin({"error_cb": lambda _error: None})
+    return Cluster(bootstrap, properties).admin({"error_cb": lambda _error: None})
+
+
+def _is_there(bootstrap: str) -> bool:
+    """Whether any of them listens. librdkafka would try again and again, and the shell would wait
+    for all of its time."""
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        with suppress(OSError):
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+            return True
+    return False
 
 
 def _topics(admin: AdminClient) -> list[str]:

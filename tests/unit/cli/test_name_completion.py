@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -121,3 +122,17 @@ def test_without_a_broker_there_is_nothing_and_nothing_is_said(
 def test_a_bootstrap_that_is_none_is_not_complained_of(capfd: pytest.CaptureFixture[str]) -> None:
     assert completed("consume --bootstrap a:b:c ") == []
     assert capfd.readouterr() == ("", "")
+
+
+def test_nobody_waits_for_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_completion, "_TIMEOUT_S", 1000.0)
+    monkeypatch.setattr(name_completion, "Cluster", None)  # and no client is made for it
+    assert completed("consume --bootstrap 127.0.0.1:1 ") == []
+    assert completed("consume --bootstrap [::1]:1,127.0.0.1:1 ") == []
+
+
+def test_of_several_brokers_one_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}"
+        assert name_completion._is_there(f"127.0.0.1:1,{there},127.0.0.1:1")
+    assert not name_completion._is_there(there)

@@ -15,28 +15,20 @@ from ottla.cli.client import (
 from ottla.cli.configs import Change, alter_entity
 from ottla.cli.name_completion import complete_setting, complete_topic
 from ottla.cli.options import pairs
-from ottla.cli.topics.create import PARTITION_COUNT
+from ottla.cli.topics.options import config_option, partitions_option
 
 
 @click.command("alter")
 @click.argument("name", shell_complete=complete_topic)
-@click.option("-p", "--partitions", type=PARTITION_COUNT, help="The new count; it only grows.")
-@click.option(
-    "-c",
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=complete_setting,
-    help="Set.",
-)
+@partitions_option("The new number of partitions. It can only grow.")
+@config_option("Change a setting. May be repeated.")
 @click.option(
     "--delete-config",
     "deleted",
     multiple=True,
     metavar="KEY",
     shell_complete=complete_setting,
-    help="Back to default.",
+    help="Reset a setting to its default. May be repeated.",
 )
 @client_options
 def alter(

@@ -7,35 +7,26 @@ from confluent_kafka.admin import NewTopic
 
 from ottla.cli.client import REQUEST_TIMEOUT_S, Cluster, client_options, one_line, wait_for
 from ottla.cli.errors import Failure
-from ottla.cli.name_completion import complete_setting
 from ottla.cli.options import pairs
+from ottla.cli.topics.options import config_option, partitions_option
 
-# What librdkafka takes at most.
-PARTITION_COUNT = click.IntRange(1, 100_000)
 _REPLICA_COUNT = click.IntRange(1, 10_000)
+"""What librdkafka takes at most."""
 _BROKER_DEFAULT = -1
 _TOPIC_EXISTS = "(TOPIC_ALREADY_EXISTS)"
 
 
 @click.command("create")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=PARTITION_COUNT, help="How many. [default: the broker's]")
+@partitions_option("How many. [default: the broker's]")
 @click.option(
     "-r",
     "--replication-factor",
     type=_REPLICA_COUNT,
     help="Copies of each partition. [default: the broker's]",
 )
-@click.option(
-    "-c",
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=complete_setting,
-    help="May be repeated.",
-)
-@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is no error.")
+@config_option("A setting of the topic. May be repeated.")
+@click.option("--if-not-exists", is_flag=True, help="A topic that already exists is no error.")
 @client_options
 def create(
     cluster: Cluster,
