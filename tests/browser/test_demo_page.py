@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo.look import Look
 from ottla.cli.demo.page import page
+from ottla.cli.demo.snapshot import Snapshot
 from ottla.cli.demo.web import PageServer
 from tests.support.browser import Browser, Scheme
-from tests.support.demo_look import a_look, a_spark_look, a_starting_spark, some_samples
+from tests.support.demo_snapshot import a_snapshot, a_spark_snapshot, a_starting_spark, some_samples
 from tests.support.need import need_chromium
 
 SCREENSHOTS = Path(__file__).resolve().parents[2] / ".cache" / "screenshots"
 WIDTHS = (400, 900, 1600)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
-LOOKS = {
-    "results": a_look(spark=a_spark_look()),
-    "start": a_look(spark=a_starting_spark(), samples=some_samples(4)),
-    "first-second": a_look(spark=a_starting_spark(), samples=[], written=0, records=[]),
-    "small": a_look(),
+SNAPSHOTS = {
+    "results": a_snapshot(spark=a_spark_snapshot()),
+    "start": a_snapshot(spark=a_starting_spark(), samples=some_samples(4)),
+    "first-second": a_snapshot(spark=a_starting_spark(), samples=[], written=0, records=[]),
+    "small": a_snapshot(),
 }
 
 # Whatever has text of its own, and is not meant to be cut off.
@@ -95,7 +95,7 @@ class Shown:
     """What the server is asked for."""
 
     def __init__(self) -> None:
-        self.look: Look = LOOKS["results"]
+        self.snapshot: Snapshot = SNAPSHOTS["results"]
 
 
 @pytest.fixture(scope="module")
@@ -116,15 +116,15 @@ def shown() -> Shown:
 
 @pytest.fixture
 def server(shown: Shown) -> Iterator[PageServer]:
-    with PageServer(lambda: shown.look) as server:
+    with PageServer(lambda: shown.snapshot) as server:
         yield server
 
 
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("name", SNAPSHOTS)
 def test_all_of_it_can_be_read_at_every_width(
     browser: Browser, shown: Shown, server: PageServer, name: str
 ) -> None:
-    shown.look = LOOKS[name]
+    shown.snapshot = SNAPSHOTS[name]
     browser.open(server.url)
     for width, scheme in product(WIDTHS, SCHEMES):
         browser.size(width)
@@ -141,11 +141,11 @@ def test_all_of_it_can_be_read_at_every_width(
 
 
 def test_it_renews_itself(browser: Browser, shown: Shown, server: PageServer) -> None:
-    shown.look = LOOKS["first-second"]
+    shown.snapshot = SNAPSHOTS["first-second"]
     browser.open(server.url)
     assert browser.run("document.querySelectorAll('svg').length") == 0
 
-    shown.look = LOOKS["results"]
+    shown.snapshot = SNAPSHOTS["results"]
 
     browser.wait_for("document.querySelectorAll('svg').length === 6")
     assert browser.run("document.querySelector('#state').textContent") == "live"
@@ -164,7 +164,7 @@ def test_a_point_tells_its_values_and_stays_while_the_page_is_renewed(
         box = browser.run("document.querySelector('.tip').getBoundingClientRect().toJSON()")
         assert (box["left"] >= 0, box["right"] <= 400) == (True, True)
 
-    shown.look = a_look(spark=a_spark_look(), written=999_999)
+    shown.snapshot = a_snapshot(spark=a_spark_snapshot(), written=999_999)
     browser.wait_for("document.querySelector('dd').textContent.startsWith('999,999')")
     assert browser.run("document.querySelectorAll('.tip').length") == 1
     browser.move(1, 1)
@@ -180,7 +180,7 @@ def _place_in_first_chart(browser: Browser, place: float) -> tuple[float, float]
 
 
 def test_when_the_demo_has_ended_the_page_says_so_and_stays(browser: Browser, shown: Shown) -> None:
-    with PageServer(lambda: shown.look) as server:
+    with PageServer(lambda: shown.snapshot) as server:
         browser.open(server.url)
 
     browser.wait_for(
@@ -191,7 +191,7 @@ def test_when_the_demo_has_ended_the_page_says_so_and_stays(browser: Browser, sh
 
 def test_the_file_that_is_left_needs_nothing_else(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    path.write_text(page(LOOKS["results"], is_live=False), encoding="utf-8")
+    path.write_text(page(SNAPSHOTS["results"], is_live=False), encoding="utf-8")
 
     browser.open(path.as_uri())
 

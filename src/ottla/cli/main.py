@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ottla import __version__
 from ottla.cli.early_exit import exit_at_once
-from ottla.cli.endless import is_endless
+from ottla.cli.endless_commands import is_endless
 from ottla.cli.errors import ExitCode, Failure, ReaderGone, warn
 
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.demo.look import Look, SparkLook
 from ottla.cli.demo.read_back import READ_RECORDS, ReadRecord
-from ottla.cli.demo.results import Results, Traffic
+from ottla.cli.demo.snapshot import Snapshot, SparkSnapshot
+from ottla.cli.pipeline.results.activity_results import Results, Traffic
 from ottla.cli.sparkline import sparkline
 from ottla.cli.tables import size_text
 
@@ -29,13 +29,14 @@ _HINT = 18
 _VERBS = {"page_view": "views", "search": "searches for", "click": "clicks on"}
 
 
-def plain_line(look: Look) -> str:
-    head = f"{look.elapsed_s:5.1f} s: {look.written:,} records written ({look.rates[0]:,.0f}/s)"
-    p50, p99 = _latency_texts(look)
+def plain_line(snapshot: Snapshot) -> str:
+    rate = f"{snapshot.rates[0]:,.0f}/s"
+    head = f"{snapshot.elapsed_s:5.1f} s: {snapshot.written:,} records written ({rate})"
+    p50, p99 = _latency_texts(snapshot)
     head += f", end to end {p50} {p99}" if p50 else ""
-    memory = _memory_text(look)
+    memory = _memory_text(snapshot)
     head += f", broker {memory}" if memory else ""
-    spark = look.spark
+    spark = snapshot.spark
     if spark is None:
         return head
     day = spark.results.newest_day()
@@ -46,13 +47,13 @@ def plain_line(look: Look) -> str:
     return f"{head}; {_found(spark, day)}"
 
 
-def closing_line(look: Look) -> str:
+def closing_line(snapshot: Snapshot) -> str:
     """What the demo did."""
-    head = f"{look.written:,} records written"
-    spark = look.spark
+    head = f"{snapshot.written:,} records written"
+    spark = snapshot.spark
     if spark is None:
-        p50, _ = _latency_texts(look)
-        return f"{head}, {look.read_back:,} read back" + (f", {p50} end to end" if p50 else "")
+        p50, _ = _latency_texts(snapshot)
+        return f"{head}, {snapshot.read_back:,} read back" + (f", {p50} end to end" if p50 else "")
     day = spark.results.newest_day()
     if day is None:
         return f"{head}; no results yet, Spark was still starting"
@@ -61,15 +62,15 @@ def closing_line(look: Look) -> str:
     return f"{head}, {_found(spark, day)}{passed_over}"
 
 
-def _found(spark: SparkLook, day: Traffic) -> str:
+def _found(spark: SparkSnapshot, day: Traffic) -> str:
     return (
         f"{spark.read:,} read by Spark: {day.page_views:,} page views of {day.visitors:,} "
         f"visitors, {spark.results.sessions:,} sessions"
     )
 
 
-def _latency_texts(look: Look) -> tuple[str, str]:
-    last = look.recent[-1] if look.recent else None
+def _latency_texts(snapshot: Snapshot) -> tuple[str, str]:
+    last = snapshot.recent[-1] if snapshot.recent else None
     if last is None or last.p50_ms is None or last.p99_ms is None:
         return "", ""
     return f"p50 {_ms(last.p50_ms)}", f"p99 {_ms(last.p99_ms)}"
@@ -81,12 +82,12 @@ def _ms(milliseconds: float) -> str:
     return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
 
 
-def _memory_text(look: Look) -> str:
-    memory = look.recent[-1].memory_bytes if look.recent else None
+def _memory_text(snapshot: Snapshot) -> str:
+    memory = snapshot.recent[-1].memory_bytes if snapshot.recent else None
     return "" if memory is None else size_text(memory)
 
 
-def board(look: Look, width: int, height: int) -> RenderableType:
+def board(snapshot: Snapshot, width: int, height: int) -> RenderableType:
     """Fits 60 columns and 24 lines; with more room it shows more."""
     from rich.console import Group
     from rich.panel import Panel
@@ -95,14 +96,14 @@ def board(look: Look, width: int, height: int) -> RenderableType:
     width = min(width, WIDTH_MAX)
     padding = 1 if width < _NARROW else 2
     room = width - 2 * (padding + 1)
-    flow, hints = _flow(look, room), _hints(look)
+    flow, hints = _flow(snapshot, room), _hints(snapshot)
     # Commands with an address are folded where the terminal is narrow.
-    hint_lines = sum(-(-len(hint) // (room - _HINT - _GAP)) for hint in look.commands) + 1
+    hint_lines = sum(-(-len(hint) // (room - _HINT - _GAP)) for hint in snapshot.commands) + 1
     lines = height - flow.row_count - hint_lines - _LINES
     return Panel(
-        Group(flow, Text(), *_middle(look, room, lines), Text(), hints),
-        title=Text(f"ottla {look.version} on {look.bootstrap}", style="bold"),
-        subtitle=_dim(f"up {_up_text(look.elapsed_s)}, Ctrl-C ends"),
+        Group(flow, Text(), *_middle(snapshot, room, lines), Text(), hints),
+        title=Text(f"ottla {snapshot.version} on {snapshot.bootstrap}", style="bold"),
+        subtitle=_dim(f"up {_up_text(snapshot.elapsed_s)}, Ctrl-C ends"),
         title_align="left",
         subtitle_align="left",
         padding=(0, padding),
@@ -120,16 +121,16 @@ def _up_text(seconds: float) -> str:
     return f"{seconds // 60:.0f} min" if seconds < 36_000 else f"{seconds // 3600:.0f} h"
 
 
-def _middle(look: Look, room: int, lines: int) -> list[RenderableType]:
+def _middle(snapshot: Snapshot, room: int, lines: int) -> list[RenderableType]:
     """What there is most to say of. `lines` are those of a list, beside headings and gaps."""
     from rich.text import Text
 
-    spark = look.spark
+    spark = snapshot.spark
     if spark is None:
-        return [_records(look.records, room, lines + 3)]
+        return [_records(snapshot.records, room, lines + 3)]
     if spark.results.newest_day() is None:
         stages = _stages(spark)
-        return [stages, Text(), _records(look.records, room, lines + 2 - stages.row_count)]
+        return [stages, Text(), _records(snapshot.records, room, lines + 2 - stages.row_count)]
     answers = _answers(spark, room)
     places = max(1, min(lines - answers.row_count, _PLACES_MAX))
     return [answers, Text(), _rankings(spark.results, room, places), Text(), _batches(spark)]
@@ -168,31 +169,37 @@ def _bars(values: Sequence[float | None], room: int, style: str, open_count: int
     return text
 
 
-def _flow(look: Look, room: int) -> Table:
-    grid, recent = _facts(room), list(look.recent)
+def _flow(snapshot: Snapshot, room: int) -> Table:
+    grid, recent = _facts(room), list(snapshot.recent)
 
     def bars(values: Sequence[float | None]) -> Text:
         return _bars(values, room, "cyan")
 
-    written, read = (f"{rate:,.0f}/s" for rate in look.rates)
-    p50, p99 = _latency_texts(look)
+    written, read = (f"{rate:,.0f}/s" for rate in snapshot.rates)
+    p50, p99 = _latency_texts(snapshot)
     grid.add_row(
-        "records written", f"{look.written:,}", written, bars([one.written_per_s for one in recent])
+        "records written",
+        f"{snapshot.written:,}",
+        written,
+        bars([one.written_per_s for one in recent]),
     )
     grid.add_row("end to end", p50 or "-", p99, bars([one.p50_ms for one in recent]))
-    if look.spark is None:
-        grid.add_row("read back", f"{look.read_back:,}", "", "")
+    if snapshot.spark is None:
+        grid.add_row("read back", f"{snapshot.read_back:,}", "", "")
     else:
-        count = f"{look.spark.read:,}"
+        count = f"{snapshot.spark.read:,}"
         grid.add_row("read by Spark", count, read, bars([one.read_per_s for one in recent]))
-        grid.add_row("lag", f"{look.lag:,}", "", bars([one.lag for one in recent]))
+        grid.add_row("lag", f"{snapshot.lag:,}", "", bars([one.lag for one in recent]))
     grid.add_row(
-        "broker's memory", _memory_text(look) or "-", "", _dim(f"ready in {look.ready_s:.2f} s")
+        "broker's memory",
+        _memory_text(snapshot) or "-",
+        "",
+        _dim(f"ready in {snapshot.ready_s:.2f} s"),
     )
     return grid
 
 
-def _stages(spark: SparkLook) -> Table:
+def _stages(spark: SparkSnapshot) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -248,7 +255,7 @@ def _told(value: bytes) -> tuple[str, str]:
         return "-", "broken, for the dead letters"
 
 
-def _answers(spark: SparkLook, room: int) -> Table:
+def _answers(spark: SparkSnapshot, room: int) -> Table:
     from rich.text import Text
 
     grid, results = _facts(room), spark.results
@@ -312,7 +319,7 @@ def _ranking(title: str, ranking: Sequence[tuple[str, int]], width: int, places:
     return grid
 
 
-def _batches(spark: SparkLook) -> Text:
+def _batches(spark: SparkSnapshot) -> Text:
     """The last batch of each query, in a line."""
     from rich.text import Text
 
@@ -323,15 +330,15 @@ def _batches(spark: SparkLook) -> Text:
     return text
 
 
-def _hints(look: Look) -> Table:
+def _hints(snapshot: Snapshot) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     grid = Table.grid(padding=(0, _GAP, 0, 0))
     grid.add_column(width=_HINT, no_wrap=True)
     grid.add_column(overflow="fold")
-    url = Text(look.page_url, style=f"cyan link {look.page_url}")
+    url = Text(snapshot.page_url, style=f"cyan link {snapshot.page_url}")
     grid.add_row(_dim("plots, live"), url)
-    for index, command in enumerate(look.commands):
+    for index, command in enumerate(snapshot.commands):
         grid.add_row(_dim("another terminal") if index == 0 else "", Text(command, style="bold"))
     return grid

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 
 from ottla.cli.child_broker import ChildBroker
 from ottla.cli.client import Cluster, explain
-from ottla.cli.demo.demo import Wanted, run
+from ottla.cli.demo.run import Wanted, run
 from ottla.cli.errors import Failure, warn
 from ottla.cli.interrupts import at_end, stoppable
 from ottla.cli.pipeline.options import need_extra

@@ -10,8 +10,8 @@ from importlib.resources import files
 
 from ottla.cli.demo.charts import Axes, Series, bars, columns, line_chart
 from ottla.cli.demo.history import Sample
-from ottla.cli.demo.look import Look, SparkLook
-from ottla.cli.demo.results import LONGEST_MINUTES, Results
+from ottla.cli.demo.snapshot import Snapshot, SparkSnapshot
+from ottla.cli.pipeline.results.activity_results import LONGEST_MINUTES, Results
 
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
@@ -20,45 +20,45 @@ _ICON = (
 _FIRST_SAMPLE = "The first sample comes after a second."
 
 
-def page(look: Look, *, is_live: bool) -> str:
+def page(snapshot: Snapshot, *, is_live: bool) -> str:
     """The whole document. A live one renews its `<main>` by `content`."""
     if is_live:
         title = "ottla demo"
         state = '<span id="state" class="live">live</span>'
     else:
-        title = f"What {_duration_text(look.elapsed_s)} of the demo found out"
+        title = f"What {_duration_text(snapshot.elapsed_s)} of the demo found out"
         state = '<span id="state"></span>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)}</title><link rel="icon" href="{_ICON}">'
         f"<style>\n{_asset('page.css')}</style></head><body>"
-        f"<header><h1>{escape(title)}</h1>{state}<p>{escape(_story(look))}</p></header>"
-        f"<main>{content(look)}</main>{_footer(look, is_live=is_live)}"
+        f"<header><h1>{escape(title)}</h1>{state}<p>{escape(_story(snapshot))}</p></header>"
+        f"<main>{content(snapshot)}</main>{_footer(snapshot, is_live=is_live)}"
         f"<script>\n{script()}</script></body></html>\n"
     )
 
 
-def content(look: Look) -> str:
+def content(snapshot: Snapshot) -> str:
     """All that changes."""
-    spark = look.spark
+    spark = snapshot.spark
     if spark is None:
         figures = [
-            _throughput(look, kind="third wide"),
-            _latency(look.samples, kind="third"),
-            _memory(look.samples, kind="third"),
+            _throughput(snapshot, kind="third wide"),
+            _latency(snapshot.samples, kind="third"),
+            _memory(snapshot.samples, kind="third"),
         ]
     else:
         figures = [
             _traffic(spark),
-            _throughput(look, kind="quarter"),
-            _latency(look.samples, kind="quarter"),
-            _lag(look.samples, kind="quarter"),
-            _memory(look.samples, kind="quarter"),
+            _throughput(snapshot, kind="quarter"),
+            _latency(snapshot.samples, kind="quarter"),
+            _lag(snapshot.samples, kind="quarter"),
+            _memory(snapshot.samples, kind="quarter"),
             *_rankings(spark.results),
             _sessions(spark.results),
         ]
-    return f'<dl class="facts">{_facts(look)}</dl><div class="plots">{"".join(figures)}</div>'
+    return f'<dl class="facts">{_facts(snapshot)}</dl><div class="plots">{"".join(figures)}</div>'
 
 
 def script() -> str:
@@ -70,9 +70,9 @@ def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _story(look: Look) -> str:
-    written = f"ottla {look.version}: generated visitors of a site are written to a topic"
-    if look.spark is None:
+def _story(snapshot: Snapshot) -> str:
+    written = f"ottla {snapshot.version}: generated visitors of a site are written to a topic"
+    if snapshot.spark is None:
         return f"{written} and read back by another client."
     return (
         f"{written}, the activity pipeline on Spark reads them and writes its results to other "
@@ -80,41 +80,41 @@ def _story(look: Look) -> str:
     )
 
 
-def _footer(look: Look, *, is_live: bool) -> str:
+def _footer(snapshot: Snapshot, *, is_live: bool) -> str:
     if not is_live:
         return ""
-    commands = ", ".join(f"<code>{escape(command)}</code>" for command in look.commands)
+    commands = ", ".join(f"<code>{escape(command)}</code>" for command in snapshot.commands)
     return f"<footer>In another terminal: {commands}</footer>"
 
 
-def _facts(look: Look) -> str:
-    last = look.recent[-1] if look.recent else None
-    facts = [("records written", f"{look.written:,}", f"{look.rates[0]:,.0f}/s")]
+def _facts(snapshot: Snapshot) -> str:
+    last = snapshot.recent[-1] if snapshot.recent else None
+    facts = [("records written", f"{snapshot.written:,}", f"{snapshot.rates[0]:,.0f}/s")]
     if last is not None and last.p50_ms is not None and last.p99_ms is not None:
         facts.append(("end to end", _ms(last.p50_ms), f"p99 {_ms(last.p99_ms)}"))
     else:
         facts.append(("end to end", "-", ""))
     memory = None if last is None else last.memory_bytes
     text = "-" if memory is None else _mb(memory / 1e6)
-    facts.append(("broker memory", text, f"ready in {look.ready_s:.2f} s"))
-    if look.spark is None:
-        facts.append(("read back", f"{look.read_back:,}", "by another client"))
+    facts.append(("broker memory", text, f"ready in {snapshot.ready_s:.2f} s"))
+    if snapshot.spark is None:
+        facts.append(("read back", f"{snapshot.read_back:,}", "by another client"))
     else:
-        facts += _spark_facts(look, look.spark)
+        facts += _spark_facts(snapshot, snapshot.spark)
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)} <small>{escape(note)}</small></dd></div>"
         for name, value, note in facts
     )
 
 
-def _spark_facts(look: Look, spark: SparkLook) -> list[tuple[str, str, str]]:
+def _spark_facts(snapshot: Snapshot, spark: SparkSnapshot) -> list[tuple[str, str, str]]:
     minutes, day = spark.results.in_order(), spark.results.newest_day()
     clock, date = "-", "1 s is 1 min"
     if minutes:
         newest = minutes[-1][0]
         clock, date = newest[11:16], newest[:10]
     return [
-        ("read by Spark", f"{spark.read:,}", f"lag {look.lag:,}"),
+        ("read by Spark", f"{spark.read:,}", f"lag {snapshot.lag:,}"),
         ("site's clock", clock, date),
         ("page views", "-" if day is None else f"{day.page_views:,}", "of the day"),
         ("visitors", "-" if day is None else f"{day.visitors:,}", "of the day"),
@@ -140,7 +140,7 @@ def _legend(*keys: tuple[str, str], note: str = "") -> str:
     return f'<p class="legend">{shown}{more}</p>'
 
 
-def _traffic(spark: SparkLook) -> str:
+def _traffic(spark: SparkSnapshot) -> str:
     title = "Page views and visitors a minute"
     minutes, final_count = spark.minutes()
     if not minutes:
@@ -165,7 +165,7 @@ def _traffic(spark: SparkLook) -> str:
     return _figure(title, note, plot, kind="wide")
 
 
-def _stages(spark: SparkLook) -> str:
+def _stages(spark: SparkSnapshot) -> str:
     items, is_now = [], True
     for name, passed_s in spark.stages:
         if passed_s is not None:
@@ -208,17 +208,17 @@ def _sessions(results: Results) -> str:
     return _figure(title, note, columns(title, items), kind="third wide")
 
 
-def _throughput(look: Look, *, kind: str) -> str:
+def _throughput(snapshot: Snapshot, *, kind: str) -> str:
     title = "Records a second"
-    if not look.samples:
+    if not snapshot.samples:
         return _waiting(title, _FIRST_SAMPLE, kind=kind)
-    written, read = look.rates
-    series = [Series("written", [one.written_per_s for one in look.samples])]
+    written, read = snapshot.rates
+    series = [Series("written", [one.written_per_s for one in snapshot.samples])]
     keys = [("written", f"{written:,.0f}")]
-    if look.spark is not None:
-        series.append(Series("read by Spark", [one.read_per_s for one in look.samples]))
+    if snapshot.spark is not None:
+        series.append(Series("read by Spark", [one.read_per_s for one in snapshot.samples]))
         keys.append(("read by Spark", f"{read:,.0f}"))
-    plot = line_chart(title, _times(look.samples), series, _elapsed_axes(_count))
+    plot = line_chart(title, _times(snapshot.samples), series, _elapsed_axes(_count))
     return _figure(title, _legend(*keys), plot, kind=kind)
 
 

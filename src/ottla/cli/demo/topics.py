@@ -12,7 +12,6 @@ from ottla.cli.errors import Failure
 
 ACTIVITY = "activity"
 PARTITIONS = 4
-TRAFFIC, SESSIONS, TOP = RESULTS = ("activity-traffic", "activity-sessions", "activity-top")
 
 CONFIG = {
     # Spark has read a record within seconds; ten minutes are for people who look at it.

@@ -16,8 +16,8 @@ from socketserver import ThreadingTCPServer
 from types import TracebackType
 from typing import Any
 
-from ottla.cli.demo.look import Look
 from ottla.cli.demo.page import content, page, script
+from ottla.cli.demo.snapshot import Snapshot
 
 _HOST = "127.0.0.1"
 _REQUEST_S_MAX = 5.0
@@ -26,10 +26,10 @@ _CONNECTIONS_MAX = 32
 
 class PageServer:
     """One thread that accepts, and one for each connection, from `with` to its end. They call
-    `look`."""
+    `snapshot`."""
 
-    def __init__(self, look: Callable[[], Look]) -> None:
-        self._server = _Server(look)
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._server = _Server(snapshot)
         self.url = f"http://{_HOST}:{self._server.port}/"
         self._thread = threading.Thread(
             target=self._server.serve_forever,
@@ -59,8 +59,8 @@ class _Server(ThreadingTCPServer):
     request_queue_size = 2 * _CONNECTIONS_MAX
     block_on_close = False
 
-    def __init__(self, look: Callable[[], Look]) -> None:
-        self.look = look
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self.snapshot = snapshot
         self._room = threading.BoundedSemaphore(_CONNECTIONS_MAX)
         super().__init__((_HOST, 0), _Handler)
 
@@ -97,9 +97,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_all("Host", []) not in [[name] for name in names]:
             self._answer(HTTPStatus.MISDIRECTED_REQUEST, "This is not the server you asked for.\n")
         elif self.path == "/":
-            self._answer(HTTPStatus.OK, page(self.server.look(), is_live=True), "text/html")
+            self._answer(HTTPStatus.OK, page(self.server.snapshot(), is_live=True), "text/html")
         elif self.path == "/live":
-            self._answer(HTTPStatus.OK, content(self.server.look()), "text/html")
+            self._answer(HTTPStatus.OK, content(self.server.snapshot()), "text/html")
         else:
             self._answer(HTTPStatus.NOT_FOUND, "There is only one page here: /\n")
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.run.beside import end_beside, leave_signals, start_beside
+from ottla.pipeline.run.helper_process import end_helper, leave_signals, start_helper
 from ottla.pipeline.run.user_cache import cache_folder
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class ClassArchive:
 
 @contextlib.contextmanager
 def class_archive_made(spark: SparkSession, folder: Path) -> Iterator[None]:
-    """Beside what runs in it, if it takes long enough, and if the session asked for it."""
+    """HelperProcess what runs in it, if it takes long enough, and if the session asked for it."""
     class_list = folder / CLASS_LIST
     if not class_list.exists():
         yield
@@ -109,11 +109,11 @@ def class_archive_made(spark: SparkSession, folder: Path) -> Iterator[None]:
         return
     class_path = properties.getProperty("java.class.path")
     arguments = [java_home / "bin" / "java", class_path, class_list, archive.stem]
-    process = start_beside(__name__, [str(argument) for argument in arguments])
+    process = start_helper(__name__, [str(argument) for argument in arguments])
     try:
         yield
     finally:
-        end_beside(process)
+        end_helper(process)
 
 
 def main(arguments: Sequence[str]) -> None:

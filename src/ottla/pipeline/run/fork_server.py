@@ -35,8 +35,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ottla.pipeline.run.beside import Beside, end_beside, leave_signals, start_beside
 from ottla.pipeline.run.fork_client import ADDRESS, ANSWER, LENGTH
+from ottla.pipeline.run.helper_process import HelperProcess, end_helper, leave_signals, start_helper
 from ottla.pipeline.run.user_cache import cached_command
 
 IMPORTED = (
@@ -87,13 +87,13 @@ def launcher_text() -> str:
     return f'#!/bin/sh\nexec {client} "$@"\n'
 
 
-def start(environment: Mapping[str, str], imported: Sequence[str]) -> tuple[str, Beside]:
+def start(environment: Mapping[str, str], imported: Sequence[str]) -> tuple[str, HelperProcess]:
     """Its address, and its process. Returns at once: whoever asks waits until all is imported."""
     address = f"ottla-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("\0" + address)
         listener.listen(64)
-        process = start_beside(
+        process = start_helper(
             __name__,
             [str(listener.fileno()), *imported],
             # Spark gives both to what it starts, and they count at the start of a Python only.
@@ -111,7 +111,7 @@ def _address_of_server(environment: Mapping[str, str]) -> str:
     global _address
     if _address is None:
         _address, process = start(environment, IMPORTED)
-        atexit.register(end_beside, process)
+        atexit.register(end_helper, process)
     return _address
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ottla.cli.demo import command
-from ottla.cli.demo.demo import Wanted
+from ottla.cli.demo.run import Wanted
 from ottla.cli.errors import Failure
 
 MISSING = "pipelines need Spark: pip install 'ottla[pipeline]'"

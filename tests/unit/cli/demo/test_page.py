@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from ottla.cli.demo.history import Sample
 from ottla.cli.demo.page import content, page
-from tests.support.demo_look import a_look, a_spark_look, a_starting_spark, some_samples
+from tests.support.demo_snapshot import a_snapshot, a_spark_snapshot, a_starting_spark, some_samples
 
 
 class Outline(HTMLParser):
@@ -26,7 +26,7 @@ class Outline(HTMLParser):
 
 
 def test_it_has_all_plots_and_needs_nothing_else() -> None:
-    outline = Outline(page(a_look(spark=a_spark_look()), is_live=False))
+    outline = Outline(page(a_snapshot(spark=a_spark_snapshot()), is_live=False))
 
     assert (outline.tags.count("figure"), outline.tags.count("svg")) == (8, 6)
     assert [one for one in outline.outside if not one.startswith("data:")] == []
@@ -40,15 +40,15 @@ def test_it_has_all_plots_and_needs_nothing_else() -> None:
 
 
 def test_a_live_one_says_so_and_what_to_try() -> None:
-    text = page(a_look(spark=a_spark_look()), is_live=True)
+    text = page(a_snapshot(spark=a_spark_snapshot()), is_live=True)
 
     assert '<span id="state" class="live">live</span>' in text
     assert "<code>ottla consume activity</code>" in text
-    assert "<footer>" not in page(a_look(), is_live=False)
+    assert "<footer>" not in page(a_snapshot(), is_live=False)
 
 
 def test_what_is_not_there_yet_is_waited_for() -> None:
-    outline = Outline(content(a_look(spark=a_starting_spark(), samples=[])))
+    outline = Outline(content(a_snapshot(spark=a_starting_spark(), samples=[])))
 
     assert (outline.tags.count("figure"), outline.tags.count("svg")) == (8, 0)
     for part in ("Java 1.5 s", "Spark session 2.5 s", "first query 4.2 s", "first result"):
@@ -61,7 +61,7 @@ def test_what_is_not_there_yet_is_waited_for() -> None:
 
 
 def test_without_spark_it_is_about_the_broker() -> None:
-    text = content(a_look())
+    text = content(a_snapshot())
 
     assert Outline(text).tags.count("svg") == 3
     assert "Spark" not in text
@@ -70,12 +70,12 @@ def test_without_spark_it_is_about_the_broker() -> None:
 def test_a_system_that_tells_no_memory() -> None:
     samples = [Sample(1.0, 1.0, 0.0, 1, None, None, None)]
 
-    assert "This system does not tell it." in content(a_look(samples=samples))
+    assert "This system does not tell it." in content(a_snapshot(samples=samples))
 
 
 def test_a_long_demo_has_round_times() -> None:
     samples = [one._replace(at_s=one.at_s * 60) for one in some_samples()]
-    outline = Outline(page(a_look(samples=samples, elapsed_s=5700.0), is_live=False))
+    outline = Outline(page(a_snapshot(samples=samples, elapsed_s=5700.0), is_live=False))
 
     assert "What 95 minutes of the demo found out" in outline.texts
     assert {"0 s", "30 min", "1 h", "1:30 h"} <= set(outline.texts)

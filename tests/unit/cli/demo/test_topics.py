@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ottla.cli.demo.topics import ACTIVITY, CONFIG, RESULTS, make_topics
+from ottla.cli.demo.topics import ACTIVITY, CONFIG, make_topics
 from ottla.cli.errors import Failure
+from ottla.cli.pipeline.results.activity_results import TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
@@ -43,7 +44,7 @@ def cluster_of(admin: FakeAdmin) -> Any:
 
 def test_they_are_made() -> None:
     admin = FakeAdmin()
-    make_topics(cluster_of(admin), [ACTIVITY, *RESULTS])
+    make_topics(cluster_of(admin), [ACTIVITY, *TOPICS])
 
     assert {topic.topic: topic.num_partitions for topic in admin.made} == {
         "activity": 4,

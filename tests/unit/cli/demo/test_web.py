@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ottla.cli.demo.look import Look
+from ottla.cli.demo.snapshot import Snapshot
 from ottla.cli.demo.web import PageServer
-from tests.support.demo_look import a_look, a_spark_look
+from tests.support.demo_snapshot import a_snapshot, a_spark_snapshot
 
 
 class Shown:
     def __init__(self) -> None:
-        self.look: Look = a_look(spark=a_spark_look())
+        self.snapshot: Snapshot = a_snapshot(spark=a_spark_snapshot())
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def shown() -> Shown:
 
 @pytest.fixture
 def address(shown: Shown) -> Iterator[tuple[str, int]]:
-    with PageServer(lambda: shown.look) as server:
+    with PageServer(lambda: shown.snapshot) as server:
         parts = urlsplit(server.url)
         assert parts.hostname is not None
         assert parts.port is not None
@@ -52,7 +52,7 @@ def test_the_page_and_what_renews_it(address: tuple[str, int], shown: Shown) -> 
     assert text.startswith("<!doctype html>")
     assert "123,456" in text
 
-    shown.look = a_look(written=234_567)
+    shown.snapshot = a_snapshot(written=234_567)
     status, text, _ = ask(address, "/live")
     assert status == 200
     assert text.startswith('<dl class="facts">')

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.cli.demo.results import Results
-from ottla.cli.demo.topics import RESULTS
+from ottla.cli.pipeline.results.activity_results import TOPICS, Results
 from ottla.cli.pipeline.results.minutes import MINUTES_SHOWN, last_minutes
 from ottla.cli.sparkline import sparkline
 from ottla.cli.tables import Column, duration_text, print_facts, print_table
 
 Json = dict[str, Any]
 
-TOPICS = RESULTS
 _BAR_MAX = 20
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo.demo import Demo, Spark, commands_to_try
-from ottla.cli.demo.results import Results
+from ottla.cli.demo.run import Demo, Spark, commands_to_try
 from ottla.cli.errors import Failure
-from tests.support.demo_look import some_results
+from ottla.cli.pipeline.results.activity_results import Results
+from tests.support.demo_snapshot import some_results
 
 
 def demo_of(
@@ -117,11 +117,11 @@ def test_it_looks_at_all_parts() -> None:
     demo = demo_of(spark_rows=4)
     demo.refresh()
 
-    look = demo.shown
-    assert (look.written, look.read_back, look.lag) == (5, 5, 1)
-    assert look.spark is not None
-    assert look.spark.stages[:2] == [("Java", 1.5), ("Spark session", None)]
-    (sample,) = look.samples
+    snapshot = demo.shown
+    assert (snapshot.written, snapshot.read_back, snapshot.lag) == (5, 5, 1)
+    assert snapshot.spark is not None
+    assert snapshot.spark.stages[:2] == [("Java", 1.5), ("Spark session", None)]
+    (sample,) = snapshot.samples
     assert (sample.p50_ms, sample.memory_bytes) == (1.5, 40_000_000)
 
 

@@ -22,16 +22,17 @@ from ottla.cli.demo.board import board, closing_line, plain_line
 from ottla.cli.demo.feed import Feed
 from ottla.cli.demo.history import History, Totals
 from ottla.cli.demo.lake_keeper import LakeKeeper
-from ottla.cli.demo.look import Look, SparkLook
 from ottla.cli.demo.page import page
 from ottla.cli.demo.read_back import ReadBack
-from ottla.cli.demo.results import ResultsReader
+from ottla.cli.demo.results_reader import ResultsReader
 from ottla.cli.demo.site_clock import SiteClock
-from ottla.cli.demo.topics import ACTIVITY, PARTITIONS, RESULTS, make_topics
+from ottla.cli.demo.snapshot import Snapshot, SparkSnapshot
+from ottla.cli.demo.topics import ACTIVITY, PARTITIONS, make_topics
 from ottla.cli.demo.web import PageServer
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.interrupts import at_end
 from ottla.cli.latency import summary_of
+from ottla.cli.pipeline.results.activity_results import TOPICS
 from ottla.pipeline.run.stages import STAGES
 
 _REFRESH_S = 0.25
@@ -54,7 +55,7 @@ class Wanted(NamedTuple):
 def run(broker: ChildBroker, wanted: Wanted, stop: Event) -> int:
     """Until the time is over, or `stop` is set."""
     cluster = Cluster(broker.bootstrap, {})
-    make_topics(cluster, [ACTIVITY] if wanted.is_small else [ACTIVITY, *RESULTS])
+    make_topics(cluster, [ACTIVITY] if wanted.is_small else [ACTIVITY, *TOPICS])
     with ExitStack() as stack:
         # The slowest first.
         spark = None if wanted.is_small else _spark(stack, cluster)
@@ -107,7 +108,7 @@ class Demo:
         self._spark = spark
         self._history = History()
         self._started_s = time.monotonic()
-        self.shown = self._look()
+        self.shown = self._snapshot()
 
     def begin(self) -> None:
         self._started_s = time.monotonic()
@@ -132,23 +133,23 @@ class Demo:
         if history.is_due(at_s):
             latency = summary_of(self._read_back.take_latencies())
             history.add(latency, self._broker.memory_bytes())
-        self.shown = self._look()
+        self.shown = self._snapshot()
 
     def finish(self, path: Path | None) -> int:
         """Leaves the page, and says what became of the records."""
-        look = self.shown
+        snapshot = self.shown
         if path is None:
             handle, name = tempfile.mkstemp(prefix="ottla-demo-", suffix=".html")
             os.close(handle)
             path = Path(name)
-        path.write_text(page(look, is_live=False), encoding="utf-8")
-        print(f"{closing_line(look)}; page: {path}")
+        path.write_text(page(snapshot, is_live=False), encoding="utf-8")
+        print(f"{closing_line(snapshot)}; page: {path}")
         reason = self._feed.failed or self._read_back.failed
         if reason is not None:
             raise Failure(f"the demo's clients failed: {reason}")
-        if look.read_back < look.written:
-            missing = look.written - look.read_back
-            raise Failure(f"{missing:,} of {look.written:,} records did not come back")
+        if snapshot.read_back < snapshot.written:
+            missing = snapshot.written - snapshot.read_back
+            raise Failure(f"{missing:,} of {snapshot.written:,} records did not come back")
         return ExitCode.OK
 
     def _show_board(self, goes_on: Callable[[], bool]) -> None:
@@ -161,10 +162,12 @@ class Demo:
                 live.update(board(self.shown, *console.size), refresh=True)
 
     def _show_lines(self, goes_on: Callable[[], bool]) -> None:
-        look = self.shown
-        print(f"ottla {look.version} on {look.bootstrap}, ready in {look.ready_s:.2f} s")
+        snapshot = self.shown
+        print(
+            f"ottla {snapshot.version} on {snapshot.bootstrap}, ready in {snapshot.ready_s:.2f} s"
+        )
         print(f"plots, live: {self.page_url}")
-        print(f"in another terminal: {', '.join(look.commands)}", flush=True)
+        print(f"in another terminal: {', '.join(snapshot.commands)}", flush=True)
         next_s = _LINE_S
         while goes_on():
             if self.shown.elapsed_s >= next_s:
@@ -177,8 +180,8 @@ class Demo:
         if self._spark is not None and self._spark.pipeline.exit_code() is not None:
             raise Failure(f"the pipeline ended: {self._spark.pipeline.reason()}")
 
-    def _look(self) -> Look:
-        return Look(
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
             version=__version__,
             bootstrap=self._broker.bootstrap,
             ready_s=self._broker.start_s,
@@ -189,17 +192,17 @@ class Demo:
             samples=self._history.samples(),
             recent=list(self._history.recent),
             records=list(self._read_back.last_records.copy()),
-            spark=self._look_at_spark(),
+            spark=self._spark_snapshot(),
             page_url=self.page_url,
             commands=commands_to_try(self._broker.bootstrap),
         )
 
-    def _look_at_spark(self) -> SparkLook | None:
+    def _spark_snapshot(self) -> SparkSnapshot | None:
         if self._spark is None:
             return None
         pipeline, reader = self._spark
         passed: dict[str, float] = dict(pipeline.stages)
-        return SparkLook(
+        return SparkSnapshot(
             stages=[(stage, passed.get(stage)) for stage in STAGES],
             elapsed_s=pipeline.elapsed_s(),
             read=self._read(),

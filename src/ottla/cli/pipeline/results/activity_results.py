@@ -1,18 +1,14 @@
-"""What the activity pipeline has found out, as its topics tell it."""
+"""What the activity pipeline has found out, put together from the records of its topics."""
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
-
-from ottla.cli.client import Cluster
-from ottla.cli.demo.topics import RESULTS, SESSIONS, TRAFFIC
+TRAFFIC, SESSIONS, TOP = TOPICS = ("activity-traffic", "activity-sessions", "activity-top")
 
 MINUTES_MAX = 240
 LONGEST_MINUTES = 15
@@ -119,31 +115,3 @@ def _count(value: object) -> int:
     if not isinstance(value, int):
         raise ValueError(f"{value!r} is no number")
     return value
-
-
-class ResultsReader:
-    """One thread, from `start` to `stop`. Owned by the demo. The topics have one partition each."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.results = Results()
-        self._consumer: Consumer = cluster.consumer(
-            {"isolation.level": "read_committed", "fetch.wait.max.ms": 100}
-        )
-        self._is_stopping = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="demo-results", daemon=True)
-
-    def start(self) -> None:
-        self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in RESULTS])
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._is_stopping.set()
-        self._thread.join()
-        self._consumer.close()
-
-    def _read(self) -> None:
-        while not self._is_stopping.is_set():
-            for message in self._consumer.consume(500, timeout=0.1):
-                topic, value = message.topic(), message.value()
-                if message.error() is None and topic is not None and value is not None:
-                    self.results.take_record(topic, value)

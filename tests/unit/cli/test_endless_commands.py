@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.endless import is_endless
+from ottla.cli.endless_commands import is_endless
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipeline.run.beside import end_beside, start_beside
+from ottla.pipeline.run.helper_process import end_helper, start_helper
 
 SRC = Path(__file__).resolve().parents[4] / "src"
 MODULE = """
 import sys
-from ottla.pipeline.run.beside import leave_signals
+from ottla.pipeline.run.helper_process import leave_signals
 leave_signals()
 open(sys.argv[1], "w").write("ready")
 sys.stdin.read()
@@ -30,12 +30,12 @@ def test_it_ends_when_it_shall_and_not_by_ctrl_c(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
     ready = tmp_path / "ready"
-    process = start_beside("a_module", [str(ready)], environment=environment)
+    process = start_helper("a_module", [str(ready)], environment=environment)
     process.send_signal(signal.SIGINT)  # while it starts
     while not ready.exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    end_beside(process)
+    end_helper(process)
     assert process.returncode == 0
 
 
@@ -44,8 +44,8 @@ def test_it_ends_with_the_driver_however_that_ends(
 ) -> None:
     ready = tmp_path / "ready"
     driver = (
-        "import os, pathlib, signal; from ottla.pipeline.run.beside import start_beside\n"
-        f"process = start_beside('a_module', [{str(ready)!r}])\n"
+        "import os, pathlib, signal; from ottla.pipeline.run.helper_process import start_helper\n"
+        f"process = start_helper('a_module', [{str(ready)!r}])\n"
         f"while not pathlib.Path({str(ready)!r}).exists(): pass\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )

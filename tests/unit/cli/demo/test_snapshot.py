@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.demo_look import a_look, a_spark_look, a_starting_spark
+from tests.support.demo_snapshot import a_snapshot, a_spark_snapshot, a_starting_spark
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_a_minute_is_final_when_nothing_that_is_late_can_count_for_it(
 ) -> None:
     """The newest minute is 08:59, and events may be three minutes late. The watermark is that of
     the batch before, so it may be behind what is known."""
-    minutes, final_count = a_spark_look(watermark=watermark).minutes()
+    minutes, final_count = a_spark_snapshot(watermark=watermark).minutes()
 
     assert len(minutes) == 60
     assert minutes[final_count - 1][0][11:16] == last_final
@@ -31,5 +31,5 @@ def test_there_may_be_no_minutes_yet() -> None:
 
 
 def test_lag_is_what_spark_has_not_read() -> None:
-    assert a_look(spark=a_spark_look(read=100_000)).lag == 23_456
-    assert a_look(spark=None).lag == 0
+    assert a_snapshot(spark=a_spark_snapshot(read=100_000)).lag == 23_456
+    assert a_snapshot(spark=None).lag == 0

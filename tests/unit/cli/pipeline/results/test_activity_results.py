@@ -1,18 +1,23 @@
-"""What the demo knows of the results, record by record."""
+"""What the results of the activity pipeline add up to, record by record."""
 
 from __future__ import annotations
 
-import json
-import queue
-import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from ottla.cli.demo.results import LONGEST_MINUTES, MINUTES_MAX, Results, ResultsReader, Traffic
-from ottla.cli.demo.topics import RESULTS, SESSIONS, TOP, TRAFFIC
+from ottla.cli.pipeline.results.activity_results import (
+    LONGEST_MINUTES,
+    MINUTES_MAX,
+    SESSIONS,
+    TOP,
+    TOPICS,
+    TRAFFIC,
+    Results,
+    Traffic,
+)
 
 DAY = "2026-01-01T00:00:00.000Z"
 MINUTE = "2026-01-01T08:00:00.000Z"
@@ -62,7 +67,7 @@ def test_the_ranking_is_that_of_the_newest_day() -> None:
     assert results.ranking("search") == []
 
 
-@pytest.mark.parametrize("topic", RESULTS)
+@pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("record", [b"hello", b"\xff", b"7", b"[]", b"{}", b"null"])
 def test_what_is_no_result_is_passed_over(topic: str, record: bytes) -> None:
     results = Results()
@@ -108,51 +113,3 @@ def test_a_week_of_results_is_as_small_as_an_evening() -> None:
     assert (len(results.days), len(results.top["page"])) == (3, 3)
     assert set(results.session_minutes) == set(range(LONGEST_MINUTES + 1))
     assert results.session_minutes[LONGEST_MINUTES] == 1000 - LONGEST_MINUTES
-
-
-class FakeMessage:
-    def __init__(self, topic: str, value: bytes | None, error: str | None = None) -> None:
-        self.topic = lambda: topic
-        self.value = lambda: value
-        self.error = lambda: error
-
-
-class FakeConsumer:
-    def __init__(self, messages: list[FakeMessage]) -> None:
-        self._messages: queue.Queue[FakeMessage] = queue.Queue()
-        for message in messages:
-            self._messages.put(message)
-        self.assigned: list[str] = []
-        self.is_closed = False
-
-    def assign(self, positions: list[Any]) -> None:
-        self.assigned = [position.topic for position in positions]
-
-    def consume(self, _count: int, timeout: float) -> list[FakeMessage]:
-        try:
-            return [self._messages.get(timeout=timeout)]
-        except queue.Empty:
-            return []
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-def test_it_reads_until_it_is_stopped() -> None:
-    consumer = FakeConsumer(
-        [
-            FakeMessage(TRAFFIC, None, error="gone for a moment"),
-            FakeMessage(TRAFFIC, b"hello"),
-            FakeMessage(TRAFFIC, json.dumps(traffic("minute", MINUTE, 2, 1)).encode()),
-        ]
-    )
-    cluster: Any = type("FakeCluster", (), {"consumer": lambda self, settings: consumer})()
-    reader = ResultsReader(cluster)
-    reader.start()
-    while not reader.results.minutes:
-        time.sleep(0.01)
-    reader.stop()
-
-    assert consumer.assigned == list(RESULTS)
-    assert consumer.is_closed
-    assert reader.results.passed_over == 1

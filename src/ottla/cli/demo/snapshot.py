@@ -1,4 +1,4 @@
-"""One look at all that goes on, for the screen and for the page."""
+"""What the demo looks like at one moment, for the screen and for the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.cli.demo.history import Sample
 from ottla.cli.demo.read_back import ReadRecord
-from ottla.cli.demo.results import Results, Traffic
+from ottla.cli.pipeline.results.activity_results import Results, Traffic
 
 _MINUTE = timedelta(minutes=1)
 _LATE = timedelta(minutes=3)
@@ -17,7 +17,7 @@ _LATE = timedelta(minutes=3)
 
 
 @dataclass(frozen=True, slots=True)
-class SparkLook:
+class SparkSnapshot:
     stages: Sequence[tuple[str, float | None]]
     """Of its start, in order, with the seconds after which each was passed; None if it was not."""
     elapsed_s: float
@@ -42,7 +42,7 @@ class SparkLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     version: str
     bootstrap: str
     ready_s: float
@@ -58,7 +58,7 @@ class Look:
     """One a second."""
     records: Sequence[ReadRecord]
     """The last ones."""
-    spark: SparkLook | None
+    spark: SparkSnapshot | None
     """None where the demo is without."""
     page_url: str
     """Where the page is live."""

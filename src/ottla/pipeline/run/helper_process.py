@@ -1,5 +1,5 @@
-"""Processes of ours beside a driver: each ends with its stdin, so with the driver, however that one
-ends."""
+"""Python processes that help a driver: each ends with its standard input, so with the driver,
+however that one ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-Beside: TypeAlias = "subprocess.Popen[bytes]"
+HelperProcess: TypeAlias = "subprocess.Popen[bytes]"
 
 _STDERR = 2
 
 
-def start_beside(
+def start_helper(
     module: str,
     arguments: Sequence[str],
     *,
     environment: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
-) -> Beside:
-    """`module` calls `leave_signals` first. `end_beside` it, or leave it to the end of this one."""
+) -> HelperProcess:
+    """`module` calls `leave_signals` first. `end_helper` it, or leave it to the end of this one."""
     # Ctrl-C of a terminal is the driver's: blocked until it is ignored.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -36,7 +36,7 @@ def start_beside(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_beside(process: Beside) -> None:
+def end_helper(process: HelperProcess) -> None:
     process.communicate()
 
 

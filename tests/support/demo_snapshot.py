@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.cli.demo.history import Sample
-from ottla.cli.demo.look import Look, SparkLook
 from ottla.cli.demo.read_back import ReadRecord
-from ottla.cli.demo.results import Results
-from ottla.cli.demo.topics import SESSIONS, TOP, TRAFFIC
+from ottla.cli.demo.snapshot import Snapshot, SparkSnapshot
+from ottla.cli.pipeline.results.activity_results import SESSIONS, TOP, TRAFFIC, Results
 
 STAGES = ("Java", "Spark session", "first query", "first result", "all queries")
 QUERIES = ("events", "sessions", "top", "traffic")
@@ -43,14 +42,14 @@ def some_results() -> Results:
     return results
 
 
-def a_spark_look(
+def a_spark_snapshot(
     *,
     read: int = 100_000,
     watermark: str | None = "2026-01-01T08:57:00.000Z",
     results: Results | None = None,
-) -> SparkLook:
+) -> SparkSnapshot:
     batch: dict[str, Any] = {"batch_id": 7, "batch_ms": 1630, "watermark": watermark}
-    return SparkLook(
+    return SparkSnapshot(
         stages=[(name, 1.5 + place) for place, name in enumerate(STAGES)],
         elapsed_s=95.0,
         read=read,
@@ -59,12 +58,12 @@ def a_spark_look(
     )
 
 
-def a_starting_spark() -> SparkLook:
+def a_starting_spark() -> SparkSnapshot:
     """It has passed two stages."""
     passed: list[tuple[str, float | None]] = [("Java", 1.5), ("Spark session", 2.5)]
     passed += [(name, None) for name in STAGES[2:]]
     return replace(
-        a_spark_look(read=0, results=Results()), stages=passed, elapsed_s=4.2, queries={}
+        a_spark_snapshot(read=0, results=Results()), stages=passed, elapsed_s=4.2, queries={}
     )
 
 
@@ -83,12 +82,12 @@ def some_samples(count: int = 95) -> list[Sample]:
     ]
 
 
-def a_look(
-    *, spark: SparkLook | None = None, samples: Sequence[Sample] | None = None, **changes: Any
-) -> Look:
+def a_snapshot(
+    *, spark: SparkSnapshot | None = None, samples: Sequence[Sample] | None = None, **changes: Any
+) -> Snapshot:
     samples = some_samples() if samples is None else samples
     action = b'{"type":"page_view","user":"user-%d","page":"/page/7"}'
-    look = Look(
+    snapshot = Snapshot(
         version="1.2.3",
         bootstrap="127.0.0.1:9092",
         ready_s=0.12,
@@ -103,4 +102,4 @@ def a_look(
         page_url="http://127.0.0.1:8123/",
         commands=["ottla consume activity", "ottla topics list"],
     )
-    return replace(look, **changes)
+    return replace(snapshot, **changes)
