@@ -100,9 +100,16 @@ class Broker:
             on_failure=self._folder_failed,
             high_watermark_of=self._high_watermark_of,
         )
-        self.replicas = ReplicaManager(self.logs, clock=clock, workers=workers)
+        self.replicas = ReplicaManager(
+            self.logs,
+            own_id=self.broker_id,
+            broker_epochs=self._broker_epoch_of,
+            clock=clock,
+            workers=workers,
+        )
         self._producer_ids = ProducerIds(store, self.broker_id)
         self.endpoints: list[Endpoint] = []
+        self._image: ClusterImage | None = None
         self._controller: Controller | None = None
         self._server: Server | None = None
         self.groups: GroupCoordinator | None = None
@@ -123,7 +130,7 @@ class Broker:
         store = await prepare_store(
             self._store, self._rng, cluster_id=self._known_cluster_id(self.logs.folders)
         )
-        image = await load_image(self._store)
+        self._image = image = await load_image(self._store)
         image.cluster_id = store.cluster_id
         self._config.take_dynamic(image)
         await self.logs.start(
@@ -350,6 +357,10 @@ class Broker:
         log.error("%d partitions are offline with %s", len(logs), folder.path)
         if all(each.failure is not None for each in self.logs.folders):
             self._fail("every log dir is offline")
+
+    def _broker_epoch_of(self, broker_id: BrokerId) -> int | None:
+        found = self._image.brokers.get(broker_id) if self._image is not None else None
+        return None if found is None else found.epoch
 
     def _high_watermark_of(self, of: Log) -> int:
         return self.replicas.high_watermark_of(of)

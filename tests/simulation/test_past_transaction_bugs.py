@@ -177,7 +177,7 @@ def test_a_late_marker_does_not_end_the_next_transaction() -> None:
             with pytest.raises(KafkaError) as caught:
                 await transactions.end(partition, 7, is_commit=True, epoch=epoch, version=2)
             assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert partition.has_open_transaction(7, 1)
+        assert partition.leader.has_open_transaction(7, 1)
         assert await committed_values(broker) == [b"first"]
         await transactions.end(partition, 7, is_commit=False, epoch=2, version=2)
         assert await committed_values(broker) == [b"first"]

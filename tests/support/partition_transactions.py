@@ -19,7 +19,7 @@ def verify(
     sequence: int = 0,
     supports_epoch_bump: bool = False,
 ) -> VerificationGuard | None:
-    return partition.begin_verification(
+    return partition.leader.begin_verification(
         producer_id, epoch, sequence, supports_epoch_bump=supports_epoch_bump
     )
 
@@ -41,7 +41,7 @@ async def append(
         is_transactional=True,
     )
     return await _settled(
-        partition.append(memoryview(batch), acks=-1, produce_version=12, guard=guard)
+        partition.leader.append(memoryview(batch), acks=-1, produce_version=12, guard=guard)
     )
 
 
@@ -76,7 +76,7 @@ async def end(
     version: int = 1,
 ) -> Appended:
     return await _settled(
-        partition.append_marker(
+        partition.leader.append_marker(
             producer_id=producer_id,
             producer_epoch=epoch,
             is_commit=is_commit,

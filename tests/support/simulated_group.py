@@ -205,10 +205,10 @@ def loading(broker: SimulatedBroker, group_id: str) -> Iterator[None]:
     workers = partition.log.folder.workers
     held = _Held()
     partition.log.folder.workers = held  # type: ignore[assignment]
-    groups.become_leader(partition)
+    groups.become_leader(partition.leader)
     try:
         yield
     finally:
         partition.log.folder.workers = workers
-        groups.become_leader(partition)
+        groups.become_leader(partition.leader)
         held.let_go()

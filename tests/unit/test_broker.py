@@ -140,7 +140,7 @@ def test_transactions_go_on_in_logs_that_were_taken_over() -> None:
         await producer.init()
         replicas = broker.machine.broker.replicas
         for at in replicas.topic_partitions():
-            replicas.partition(*at).leader_epoch = 7
+            replicas.partition(*at).leader.leader_epoch = 7
         await producer.send("t", b"before")
         await producer.commit()
         await broker.machine.stop()

@@ -45,6 +45,7 @@ KIPS = (
     Kip(467, "which records made a batch fail"),
     Kip(482, "tagged fields and compact lengths"),
     Kip(496, "deleting committed offsets"),
+    Kip(497, "leaders ask the controller to change the ISR", ONE_REPLICA),
     Kip(511, "clients tell name and version; ApiVersions of the future is answered"),
     Kip(516, "topic ids"),
     Kip(518, "groups by state"),

@@ -14,7 +14,7 @@ from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
-from ottla.replication.partition import Partition
+from ottla.replication.leader import Leader
 from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
 
@@ -53,28 +53,28 @@ class Runtime(Generic[S]):
         shard = self._shards.get(number)
         return shard is not None and not shard.is_closed
 
-    def become_leader(self, partition: Partition) -> None:
+    def become_leader(self, leader: Leader) -> None:
         """Begins to load the shard; until it is loaded its clients wait."""
-        self.resign(partition.topic_partition.partition)
-        shard = self._new_shard(partition)
-        if partition.log.log_start_offset == partition.log.next_offset:
+        self.resign(leader.topic_partition.partition)
+        shard = self._new_shard(leader)
+        if leader.log.log_start_offset == leader.log.next_offset:
             shard.serve()
             return
         task = asyncio.get_running_loop().create_task(self._load(shard))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
 
-    def _new_shard(self, partition: Partition) -> Shard[S]:
-        shard = Shard(partition, self._make_state, self._clock)
-        self._shards[partition.topic_partition.partition] = shard
+    def _new_shard(self, leader: Leader) -> Shard[S]:
+        shard = Shard(leader, self._make_state, self._clock)
+        self._shards[leader.topic_partition.partition] = shard
         return shard
 
     async def _load(self, shard: Shard[S]) -> None:
         """A disk that cannot be read has failed, and the shard with it. Whatever else ends the
         loading may pass: it begins anew after a pause."""
         pause_s = _FIRST_PAUSE_S
-        partition = shard.partition
-        number = partition.topic_partition.partition
+        leader = shard.leader
+        number = leader.topic_partition.partition
         while self._shards.get(number) is shard:
             try:
                 async with self._load_turn:
@@ -84,18 +84,18 @@ class Runtime(Generic[S]):
                         gc.freeze()
                 return
             except StorageFailure as error:
-                logger.error("%s cannot be loaded: %s", partition.topic_partition, error)
+                logger.error("%s cannot be loaded: %s", leader.topic_partition, error)
                 shard.close()
                 return
             except Exception:
                 logger.exception(
-                    "loading %s failed; trying again in %.1f s", partition.topic_partition, pause_s
+                    "loading %s failed; trying again in %.1f s", leader.topic_partition, pause_s
                 )
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             if self._shards.get(number) is shard:
                 shard.close()  # What it has replayed is replayed again.
-                shard = self._new_shard(partition)
+                shard = self._new_shard(leader)
 
     def resign(self, number: int) -> None:
         shard = self._shards.pop(number, None)
@@ -115,7 +115,7 @@ class Runtime(Generic[S]):
     ) -> T:
         """The records become part of the producer's transaction, which the transaction
         coordinator must know of: else nobody ends it. It was asked with this guard in hand
-        (`Partition.begin_verification`), or there was none, and no need to."""
+        (`Leader.begin_verification`), or there was none, and no need to."""
         return await self._shard_of(key).write(operation, Transaction(producer, guard))
 
     def transaction_ended(self, number: int, producer_id: int, is_commit: bool) -> None:
@@ -135,7 +135,7 @@ class Runtime(Generic[S]):
             if shard.is_closed:
                 raise KafkaError(
                     ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                    f"{shard.partition.topic_partition.topic}-{number} is offline: "
+                    f"{shard.leader.topic_partition.topic}-{number} is offline: "
                     "the broker's log says why",
                 )
         return [await shard.read(operation) for shard in list(self._shards.values())]
@@ -152,7 +152,7 @@ class Runtime(Generic[S]):
             try:
                 await shard.write(operation)
             except KafkaError as error:
-                logger.info("%s: %s", shard.partition.topic_partition, error)
+                logger.info("%s: %s", shard.leader.topic_partition, error)
 
     async def close(self) -> None:
         for number in list(self._shards):

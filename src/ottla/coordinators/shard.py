@@ -34,7 +34,7 @@ from ottla.records.builder import build_batch
 from ottla.records.control import parse_end_txn_marker
 from ottla.records.errors import CorruptRecord
 from ottla.records.record import Record, iter_records
-from ottla.replication.partition import Partition
+from ottla.replication.leader import Leader
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
@@ -98,9 +98,9 @@ class Shard(Generic[S]):
     which the next leader loads the same state."""
 
     def __init__(
-        self, partition: Partition, make_state: Callable[[ShardTimers], S], clock: Clock
+        self, leader: Leader, make_state: Callable[[ShardTimers], S], clock: Clock
     ) -> None:
-        self.partition = partition
+        self.leader = leader
         self._clock = clock
         self._timers = ShardTimers(self, clock)
         self._state = make_state(self._timers)
@@ -116,7 +116,7 @@ class Shard(Generic[S]):
         replayed too, are markers: this shard itself does not serve yet, but transactions that it
         has offsets of may end."""
         record_count = 0
-        log = self.partition.log
+        log = self.leader.log
         if log.is_flush_due:
             # A kill may have come between a write and its fsync. What clients are told by this
             # state must not be taken back by a loss of power: AddPartitionsToTxn, asked for again,
@@ -197,7 +197,7 @@ class Shard(Generic[S]):
     def _pass_over(self, offset: int, error: Exception) -> None:
         logger.error(
             "%s: the record at %d cannot be read and is passed over: %s",
-            self.partition.topic_partition,
+            self.leader.topic_partition,
             offset,
             error,
         )
@@ -223,7 +223,7 @@ class Shard(Generic[S]):
         try:
             return operation(self._state)
         finally:  # A refusal, too, may rest on what is not committed.
-            if not self.partition.is_all_committed:
+            if not self.leader.is_all_committed:
                 await self._committed()
 
     def tell(self, operation: Callable[[S], None]) -> None:
@@ -246,7 +246,7 @@ class Shard(Generic[S]):
         try:
             result = operation(self._state)
         except KafkaError:
-            if not self.partition.is_all_committed:
+            if not self.leader.is_all_committed:
                 await self._committed()  # It may rest on what is not.
             raise
         if result.records:
@@ -262,7 +262,7 @@ class Shard(Generic[S]):
             self._call_when_committed(result.on_committed)
         response = result.response
         answer = await _resolved(response) if isinstance(response, Deferred) else response
-        if not self.partition.is_all_committed:
+        if not self.leader.is_all_committed:
             await self._committed()
         return answer
 
@@ -272,7 +272,7 @@ class Shard(Generic[S]):
         try:
             for records, batch in self._batches(result, within):
                 try:
-                    appended = self.partition.append_own(
+                    appended = self.leader.append_own(
                         batch, None if within is None else within.guard
                     )
                 except StorageFailure:
@@ -297,7 +297,7 @@ class Shard(Generic[S]):
         if result.is_atomic:
             yield result.records, self._build(result.records)
             return
-        limit_bytes = self.partition.log.config.max_message_bytes // 2
+        limit_bytes = self.leader.log.config.max_message_bytes // 2
         begun: list[AnyRecord] = []
         begun_bytes = 0
         for record in result.records:
@@ -316,7 +316,7 @@ class Shard(Generic[S]):
     def _build_within(self, within: Transaction, records: Sequence[AnyRecord]) -> bytearray:
         """It has no sequence number: one who repeats the request means the same offsets."""
         producer, guard = within
-        if guard is None and not self.partition.has_open_transaction(*producer):
+        if guard is None and not self.leader.has_open_transaction(*producer):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {producer.producer_id} has ended meanwhile",
@@ -348,7 +348,7 @@ class Shard(Generic[S]):
             else:
                 parked.set_exception(as_coordinator_error(error))
 
-        self.partition.when_committed(end)
+        self.leader.when_committed(end)
         await parked
 
     def _call_when_committed(self, on_committed: Callable[[], None]) -> None:
@@ -356,12 +356,12 @@ class Shard(Generic[S]):
             if error is None and not self.is_closed:
                 on_committed()
 
-        self.partition.when_committed(call)
+        self.leader.when_committed(call)
 
     def _lose_unless_committed(self) -> None:
         """After something was replayed."""
-        if not self.partition.is_all_committed:
-            self.partition.when_committed(self._lose_if_failed)
+        if not self.leader.is_all_committed:
+            self.leader.when_committed(self._lose_if_failed)
 
     def _lose_if_failed(self, error: KafkaError | None) -> None:
         if error is not None:
@@ -370,7 +370,7 @@ class Shard(Generic[S]):
     def _lose(self) -> None:
         """What this has replayed may never be in the log."""
         if not self.is_closed:
-            logger.error("%s can no longer be written to", self.partition.topic_partition)
+            logger.error("%s can no longer be written to", self.leader.topic_partition)
             self.close()
 
     def _check_serving(self) -> None:

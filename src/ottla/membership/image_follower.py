@@ -144,13 +144,14 @@ class ImageFollower:
                     leader_epoch=partition.leader_epoch,
                     replicas=tuple(BrokerId(replica) for replica in partition.replicas),
                     isr=tuple(BrokerId(replica) for replica in partition.isr),
+                    partition_epoch=partition.version,
                     is_new=is_new,
                 )
             except StorageFailure as error:
                 log.error("%s-%d is offline: %s", topic.name, number, error)
                 continue  # The others need not be.
             if coordinator is not None:
-                coordinator.become_leader(led)
+                coordinator.become_leader(led.leader)
 
     def _set_configs(self, topics: Iterable[str]) -> None:
         self._replicas.set_configs(

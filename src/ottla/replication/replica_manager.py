@@ -12,6 +12,8 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.replication.append_memory import AppendMemory
+from ottla.replication.in_sync_replicas import BrokerEpochs, InSyncReplicas
+from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
 from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
@@ -24,8 +26,18 @@ class ReplicaManager:
     """Owned by the broker. Knows only partitions that this broker has a replica of; after a
     crash it is filled again from the coordination store."""
 
-    def __init__(self, logs: LogManager, *, clock: Clock, workers: Workers) -> None:
+    def __init__(
+        self,
+        logs: LogManager,
+        *,
+        own_id: BrokerId,
+        broker_epochs: BrokerEpochs,
+        clock: Clock,
+        workers: Workers,
+    ) -> None:
         self._logs = logs
+        self._own_id = own_id
+        self._broker_epochs = broker_epochs
         self._clock = clock
         self._workers = workers
         self._memory = AppendMemory()
@@ -34,6 +46,7 @@ class ReplicaManager:
         self._offline: set[TopicPartition] = set()
         """Whose logs could not be opened."""
         self._checks_records = True
+        self._lag_time_max_s = 0.0
 
     def partition(self, topic: str, index: int) -> Partition:
         """Raises KafkaError where there is nothing to write to or read from."""
@@ -74,6 +87,7 @@ class ReplicaManager:
         leader_epoch: int,
         replicas: tuple[BrokerId, ...],
         isr: tuple[BrokerId, ...],
+        partition_epoch: int,
         is_new: bool,
     ) -> Partition:
         """Opens the partition's log, or makes it, and serves it from now on. Raises
@@ -87,18 +101,29 @@ class ReplicaManager:
         else:
             self._logs.assign_topic_id(log, topic_id)
         log.set_config(config)
-        partition = Partition(
-            topic_partition,
-            topic_id,
-            log,
-            leader_epoch=leader_epoch,
+        partition = Partition(topic_id, log)
+        in_sync = InSyncReplicas(
+            self._own_id,
             replicas=replicas,
             isr=isr,
+            partition_epoch=partition_epoch,
+            log_end_offset=log.log_end_offset,
+            lag_time_max_s=self._lag_time_max_s,
+            broker_epochs=self._broker_epochs,
+            now_s=self._clock.monotonic_s(),
+        )
+        leader = Leader(
+            log,
+            leader_epoch,
+            in_sync,
+            high_watermark=partition.high_watermark,
+            on_high_watermark=partition.advance_high_watermark,
             clock=self._clock,
             workers=self._workers,
             memory=self._memory,
             checks_records=self._checks_records,
         )
+        partition.lead(leader)
         self._partitions[topic_partition] = partition
         self._offline.discard(topic_partition)
         return partition
@@ -115,8 +140,9 @@ class ReplicaManager:
         """What holds for the producers of all logs."""
         self._logs.producer_config.set(config)
         self._checks_records = config.ottla_produce_check_records
+        self._lag_time_max_s = config.replica_lag_time_max_ms / 1000
         for partition in self._partitions.values():
-            partition.checks_records = self._checks_records
+            partition.leader.checks_records = self._checks_records
             partition.config_changed()
 
     def set_configs(self, configs: Mapping[str, TopicConfig]) -> None:

@@ -42,12 +42,13 @@ class RepeatedProduce:
         name = topic_name(replicas, head.name, head.topic_id)
         try:
             partition = replicas.partition(name, head.index)
+            leader = partition.leader
             if is_transactional(records) and not (
                 head.has_transactional_id
-                and partition.has_open_transaction(*_unpack_producer(records, PRODUCER_ID_AT))
+                and leader.has_open_transaction(*_unpack_producer(records, PRODUCER_ID_AT))
             ):
                 return None  # The transaction coordinator is to be asked first.
-            appended = partition.append_at_once(records, head.acks, self._version)
+            appended = leader.append_at_once(records, head.acks, self._version)
         except (KafkaError, TakesLong):
             return None  # Nothing was appended. The handler meets the same error.
         if appended is None:

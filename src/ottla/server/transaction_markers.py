@@ -15,7 +15,7 @@ from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
-from ottla.replication.partition import Marker
+from ottla.replication.leader import Marker
 from ottla.replication.replica_manager import ReplicaManager
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ class TransactionMarkerWriter:
             if at.topic == CONSUMER_OFFSETS:
                 self._groups.transaction_ended(at.partition, marker.producer_id, marker.is_commit)
 
-        partition = self._replicas.partition(at.topic, at.partition)
-        appended = partition.append_marker(**marker._asdict(), on_placed=on_placed)
+        leader = self._replicas.partition(at.topic, at.partition).leader
+        appended = leader.append_marker(**marker._asdict(), on_placed=on_placed)
         if isinstance(appended, asyncio.Future):
             await appended
 

@@ -119,7 +119,7 @@ class TransactionalProduce:
             return admission
         for at, header in headers.items():
             try:
-                guard = self._replicas.partition(at.topic, at.partition).begin_verification(
+                guard = self._replicas.partition(at.topic, at.partition).leader.begin_verification(
                     producer.producer_id,
                     producer.producer_epoch,
                     header.base_sequence,

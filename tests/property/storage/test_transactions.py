@@ -22,8 +22,7 @@ from ottla.records.batch import iter_headers
 from ottla.records.builder import build_batch
 from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import Record
-from ottla.replication.append_memory import AppendMemory
-from ottla.replication.partition import Partition
+from ottla.replication.replica_manager import ReplicaManager
 from ottla.storage.log_manager import LogManager
 from ottla.storage.pending_write import Appended
 from ottla.storage.transaction_index import AbortedTransaction
@@ -121,17 +120,22 @@ class TransactionsMachine(RuleBasedStateMachine):
         self.lead()
 
     def lead(self) -> None:
-        self.partition = Partition(
+        replicas = ReplicaManager(
+            self.manager,
+            own_id=BrokerId(1),
+            broker_epochs=lambda _: None,
+            clock=self.clock,
+            workers=self.workers,
+        )
+        self.partition = replicas.become_leader(
             PARTITION,
             self.topic_id,
-            self.log,
+            self.config,
             leader_epoch=0,
             replicas=(BrokerId(1),),
             isr=(BrokerId(1),),
-            clock=self.clock,
-            workers=self.workers,
-            memory=AppendMemory(),
-            checks_records=True,
+            partition_epoch=0,
+            is_new=False,
         )
 
     @rule()
@@ -226,7 +230,7 @@ class TransactionsMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4))
     def write_plain(self, count: int) -> None:
         async def write() -> Appended:
-            appended = self.partition.append(self.build(count), acks=-1, produce_version=12)
+            appended = self.partition.leader.append(self.build(count), acks=-1, produce_version=12)
             return appended if isinstance(appended, Appended) else await appended
 
         appended = self.run(write())
@@ -237,10 +241,10 @@ class TransactionsMachine(RuleBasedStateMachine):
         producer = self.producers[producer_id]
 
         async def write() -> Appended:
-            guard = self.partition.begin_verification(
+            guard = self.partition.leader.begin_verification(
                 producer_id, producer.epoch, producer.sequence, supports_epoch_bump=False
             )
-            is_open = self.partition.has_open_transaction(producer_id, producer.epoch)
+            is_open = self.partition.leader.has_open_transaction(producer_id, producer.epoch)
             assert is_open == (guard is None)
             batch = self.build(
                 count,
@@ -249,7 +253,7 @@ class TransactionsMachine(RuleBasedStateMachine):
                 base_sequence=producer.sequence,
                 is_transactional=True,
             )
-            appended = self.partition.append(batch, acks=-1, produce_version=12, guard=guard)
+            appended = self.partition.leader.append(batch, acks=-1, produce_version=12, guard=guard)
             return appended if isinstance(appended, Appended) else await appended
 
         appended = self.run(write())
@@ -293,7 +297,7 @@ class TransactionsMachine(RuleBasedStateMachine):
     async def mark(
         self, producer_id: int, epoch: int, is_commit: bool, transaction_version: int
     ) -> Appended:
-        appended = self.partition.append_marker(
+        appended = self.partition.leader.append_marker(
             producer_id=producer_id,
             producer_epoch=epoch,
             is_commit=is_commit,
@@ -306,7 +310,7 @@ class TransactionsMachine(RuleBasedStateMachine):
     def end_too_late(self, producer_id: int, is_commit: bool) -> None:
         """A marker of version 2 that was sent for the transaction before."""
         epoch = self.producers[producer_id].epoch
-        if self.partition.has_open_transaction(producer_id, epoch):
+        if self.partition.leader.has_open_transaction(producer_id, epoch):
             with pytest.raises(KafkaError) as caught:
                 self.run(self.mark(producer_id, epoch, is_commit, 2))
             assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -21,7 +21,7 @@ def lead_all(broker: SimulatedBroker, partition_count: int) -> Runtime[Counters]
     runtime = Runtime(Counters, VirtualClock(broker.loop))
     runtime.partition_count = partition_count
     for number in range(partition_count):
-        runtime.become_leader(broker.machine.broker.replicas.partition("state", number))
+        runtime.become_leader(broker.machine.broker.replicas.partition("state", number).leader)
     return runtime
 
 
@@ -136,7 +136,7 @@ def test_loading_that_fails_for_another_reason_is_tried_again(
         await runtime.close()
         again: Runtime[Stumbling] = Runtime(Stumbling, VirtualClock(broker.loop))
         again.partition_count = 1
-        again.become_leader(broker.machine.broker.replicas.partition("state", 0))
+        again.become_leader(broker.machine.broker.replicas.partition("state", 0).leader)
         await asyncio.sleep(5)
         assert await again.read("a", lambda s: s.counts) == {"a": 1}
         assert caplog.text.count("loading state-0 failed; trying again") == 2
@@ -150,7 +150,7 @@ def test_a_transaction_that_ends_is_told_to_the_shard_of_the_partition() -> None
         runtime = await runtime_over(broker, 3)
         number = runtime.partition_of("a")
         partition = broker.machine.broker.replicas.partition("state", number)
-        guard = partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+        guard = partition.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
         await runtime.write_transactional("a", PRODUCER, lambda s: s.add("a"), guard=guard)
         runtime.transaction_ended((number + 1) % 3, PRODUCER.producer_id, is_commit=True)
         assert await runtime.read("a", lambda s: s.counts) == {}

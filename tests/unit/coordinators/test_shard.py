@@ -27,7 +27,7 @@ from ottla.records.batch import (
 )
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
-from ottla.replication.partition import Partition
+from ottla.replication.leader import Leader
 from ottla.storage.log import Log
 from ottla.storage.pending_write import PendingWrite
 from ottla.testing.disk import Fault
@@ -95,15 +95,15 @@ class Counters:
         self.events.append("unloaded")
 
 
-async def partition_of(broker: SimulatedBroker) -> Partition:
+async def leader_of(broker: SimulatedBroker) -> Leader:
     replicas = broker.machine.broker.replicas
     if ("state", 0) not in replicas.topic_partitions():
         await broker.create_topic("state", cleanup_policy="compact")
-    return replicas.partition("state", 0)
+    return replicas.partition("state", 0).leader
 
 
 async def open_shard(broker: SimulatedBroker) -> Shard[Counters]:
-    shard = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+    shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
     await shard.load()
     return shard
 
@@ -127,7 +127,7 @@ def test_what_was_loaded_is_synced_where_every_write_is() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await shard.write(lambda s: s.add("a"))
-        log = shard.partition.log
+        log = shard.leader.log
         log.set_config(replace(log.config, flush_messages=1))
         assert log.is_flush_due
         await open_shard(broker)
@@ -138,7 +138,7 @@ def test_what_was_loaded_is_synced_where_every_write_is() -> None:
 
 def test_a_shard_that_loads_or_is_closed_says_so() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        shard = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+        shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
         with pytest.raises(KafkaError) as raised:
             await shard.read(lambda s: s.counts)
         assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -171,7 +171,7 @@ def test_a_deferred_response_is_waited_for() -> None:
 def test_a_write_that_fails_is_not_replayed() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        shard.partition.isr = ()
+        shard.leader.in_sync.committed = frozenset()
         with pytest.raises(KafkaError) as raised:
             await shard.write(lambda s: s.add("a"))
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -194,12 +194,12 @@ def test_what_may_begin_only_when_it_is_committed_begins_after_the_replay() -> N
                 on_committed=lambda: seen.append(dict(state.counts)),
             )
 
-        isr = shard.partition.isr
-        shard.partition.isr = ()
+        isr = shard.leader.in_sync.committed
+        shard.leader.in_sync.committed = frozenset()
         with pytest.raises(KafkaError):
             await shard.write(add)
         assert seen == []
-        shard.partition.isr = isr
+        shard.leader.in_sync.committed = isr
         await shard.write(add)
         assert seen == [{"a": 1}]
 
@@ -221,13 +221,13 @@ PRODUCER = ProducerIdAndEpoch(1000, 0)
 
 async def write_within(shard: Shard[Counters], name: str) -> int:
     """In a transaction of the producer. It is there: whoever is to be asked has said so."""
-    guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+    guard = shard.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
     return await shard.write(lambda s: s.add(name), Transaction(PRODUCER, guard))
 
 
 def end_transaction(shard: Shard[Counters], *, is_commit: bool) -> None:
     """Only its marker is written: nobody has told the shard."""
-    shard.partition.append_marker(
+    shard.leader.append_marker(
         producer_id=PRODUCER.producer_id,
         producer_epoch=PRODUCER.producer_epoch,
         is_commit=is_commit,
@@ -254,12 +254,12 @@ def test_records_of_a_transaction_wait_for_its_end() -> None:
 def test_they_are_in_one_transactional_batch_without_a_sequence() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+        guard = shard.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
         await shard.write(
             lambda s: Result(None, [*s.add("a").records, *s.add("b").records]),
             Transaction(PRODUCER, guard),
         )
-        (header,) = headers(shard.partition)
+        (header,) = headers(shard.leader)
         assert (header.record_count, header.is_transactional, header.is_control) == (2, True, False)
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (1000, 0, -1)
 
@@ -310,7 +310,7 @@ def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await write_within(shard, "a")
-        again = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
         loading = asyncio.create_task(again.load())
         await asyncio.sleep(0)
         end_transaction(again, is_commit=True)
@@ -328,11 +328,11 @@ def test_a_shard_that_is_closed_while_a_marker_is_written_just_ends_loading(
         shard = await open_shard(broker)
         await write_within(shard, "a")
         become_slow(shard)
-        written = Partition._written
+        written = Leader._written
         held: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(Partition, "_written", lambda *args: held.append(args))
+        monkeypatch.setattr(Leader, "_written", lambda *args: held.append(args))
         end_transaction(shard, is_commit=True)
-        again = Shard(shard.partition, Counters, VirtualClock(broker.loop))
+        again = Shard(shard.leader, Counters, VirtualClock(broker.loop))
         loading = asyncio.create_task(again.load())
         await asyncio.sleep(1)
         assert not loading.done()
@@ -351,7 +351,7 @@ def test_a_state_that_cannot_begin_serves_nobody() -> None:
             raise ValueError("a bug of ours")
 
     async def test(broker: SimulatedBroker) -> None:
-        shard = Shard(await partition_of(broker), Stumbling, VirtualClock(broker.loop))
+        shard = Shard(await leader_of(broker), Stumbling, VirtualClock(broker.loop))
         with pytest.raises(ValueError, match="a bug of ours"):
             shard.serve()
         assert not shard.is_serving
@@ -365,7 +365,7 @@ def test_loading_sees_a_marker_that_is_written_while_the_log_is_synced(
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await write_within(shard, "a")
-        again = Shard(await partition_of(broker), Counters, VirtualClock(broker.loop))
+        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
 
         async def flush(_: Log) -> None:
             end_transaction(again, is_commit=True)
@@ -391,12 +391,12 @@ def test_what_a_marker_ended_meanwhile_is_not_written() -> None:
             await shard.write(lambda s: s.add("b"), Transaction(PRODUCER, None))
         assert raised.value.code is ErrorCode.INVALID_TXN_STATE
 
-        guard = shard.partition.begin_verification(*PRODUCER, -1, supports_epoch_bump=False)
+        guard = shard.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=False)
         end_transaction(shard, is_commit=False)
         with pytest.raises(KafkaError) as raised:
             await shard.write(lambda s: s.add("b"), Transaction(PRODUCER, guard))
         assert raised.value.code is ErrorCode.INVALID_TXN_STATE
-        assert len(headers(shard.partition)) == 3, "one batch, and the two markers"
+        assert len(headers(shard.leader)) == 3, "one batch, and the two markers"
 
     with_broker(test)
 
@@ -438,7 +438,7 @@ def test_a_batch_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFix
         await shard.write(lambda s: s.add("a"))
         bad = build_batch([Record(0, 0, b"key", b"value")])
         bad[HEADER_BYTES + 4] = 0x7F  # The length of the key.
-        shard.partition.append_own(bad)
+        shard.leader.append_own(bad)
         await shard.write(lambda s: s.add("a"))
         assert await (await open_shard(broker)).read(lambda s: s.counts) == {"a": 2}
         assert "the record at 1 cannot be read and is passed over" in caplog.text
@@ -446,8 +446,8 @@ def test_a_batch_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFix
     with_broker(test)
 
 
-def headers(partition: Partition) -> list[BatchHeader]:
-    log = partition.log
+def headers(leader: Leader) -> list[BatchHeader]:
+    log = leader.log
     found = log.read(0, 1 << 20, max_offset=log.log_end_offset, at_least_one=True)
     assert found is not None
     return [header for _, header in iter_headers(found.file.read_at(found.offset, found.length))]
@@ -478,7 +478,7 @@ def test_an_operation_that_does_not_fit_into_a_batch_is_refused_as_a_whole() -> 
             await shard.write(lambda s: add_all(s, is_atomic=True))
         assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
         assert "max.message.bytes" in str(raised.value)
-        assert shard.partition.log.log_end_offset == 0
+        assert shard.leader.log.log_end_offset == 0
         assert await shard.read(lambda s: s.counts) == {}
 
     with_broker(test)
@@ -486,7 +486,7 @@ def test_an_operation_that_does_not_fit_into_a_batch_is_refused_as_a_whole() -> 
 
 def become_slow(shard: Shard[Counters]) -> None:
     """What is written from now on is committed later."""
-    shard.partition.log.folder.wrote(1.0)
+    shard.leader.log.folder.wrote(1.0)
 
 
 def test_writes_keep_their_order_while_the_disk_is_slow() -> None:
@@ -521,13 +521,13 @@ def test_nothing_leaves_before_what_it_rests_on_is_committed() -> None:
         tasks = [task for task in asked if isinstance(task, asyncio.Task)]
         assert len(tasks) == len(asked)
         assert begun == []
-        assert shard.partition.high_watermark == 0
+        assert shard.leader.high_watermark == 0
         *answers, refused = await asyncio.gather(*tasks, return_exceptions=True)
         assert answers == [1, 2, 2, 0, 2]
         assert isinstance(refused, KafkaError)
         assert refused.message == "2"
         assert begun == ["begun"]
-        assert shard.partition.high_watermark == 2
+        assert shard.leader.high_watermark == 2
 
     with_broker(test)
 
@@ -595,7 +595,7 @@ def test_a_marker_that_is_lost_with_the_disk_takes_the_shard_with_it() -> None:
         await write_within(shard, "a")
         become_slow(shard)
         broker.machine.disk.fail(Fault("write_at", count=1))
-        marker = shard.partition.append_marker(
+        marker = shard.leader.append_marker(
             producer_id=PRODUCER.producer_id,
             producer_epoch=PRODUCER.producer_epoch,
             is_commit=True,
@@ -663,7 +663,7 @@ def test_who_waits_for_another_hears_when_its_records_are_lost(
 def test_a_batch_that_is_lost_takes_the_shard_with_it_though_the_next_one_was_refused() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        log = shard.partition.log
+        log = shard.leader.log
         log.set_config(replace(log.config, max_message_bytes=200))
         become_slow(shard)
         broker.machine.disk.fail(Fault("write_at", count=1))
@@ -762,12 +762,12 @@ def test_timers_ring_once_unless_cancelled_or_set_anew() -> None:
 def test_a_timer_whose_records_cannot_be_written_is_tried_again() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
-        isr = shard.partition.isr
-        shard.partition.isr = ()
+        isr = shard.leader.in_sync.committed
+        shard.leader.in_sync.committed = frozenset()
         await shard.write(lambda s: s.add_later("a", 100))
         await asyncio.sleep(1)
         assert await shard.read(lambda s: s.counts) == {}
-        shard.partition.isr = isr
+        shard.leader.in_sync.committed = isr
         await asyncio.sleep(1)
         assert await shard.read(lambda s: s.counts) == {"a": 1}
 

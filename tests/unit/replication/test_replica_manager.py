@@ -32,12 +32,13 @@ def lead(
         leader_epoch=0,
         replicas=ONLY,
         isr=ONLY,
+        partition_epoch=0,
         is_new=is_new,
     )
 
 
 def append(partition: Partition, *values: bytes) -> None:
-    partition.append(memoryview(make_batch(*values)), acks=1, produce_version=12)
+    partition.leader.append(memoryview(make_batch(*values)), acks=1, produce_version=12)
 
 
 def test_partitions_are_found_by_name_and_by_id() -> None:

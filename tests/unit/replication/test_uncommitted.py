@@ -7,24 +7,30 @@ from ottla.replication.uncommitted import Uncommitted
 
 
 def test_steps_are_committed_in_the_order_of_their_places() -> None:
-    committed: list[tuple[int, int]] = []
+    ends: list[int] = []
     heard: list[str] = []
-    uncommitted = Uncommitted(lambda end, size: committed.append((end, size)))
+
+    def commit(end_offset: int) -> None:
+        ends.append(end_offset)
+        assert uncommitted.commit(end_offset) == 10 * end_offset
+        uncommitted.settle(end_offset)
+
+    uncommitted = Uncommitted(commit)
     first = uncommitted.begin(1, 10)
     uncommitted.when_committed(lambda error: heard.append("first"))
-    second = uncommitted.begin(3, 20)
+    second = uncommitted.begin(3, 30)
     uncommitted.when_committed(lambda error: heard.append("second"))
     uncommitted.finish(second)
-    assert (committed, heard) == ([], [])
+    assert (ends, heard) == ([], [])
     uncommitted.finish(first)
-    assert (committed, heard) == ([(1, 10), (3, 20)], ["first", "second"])
+    assert (ends, heard) == ([1, 3], ["first", "second"])
     uncommitted.when_committed(lambda error: heard.append("at once"))
     assert heard[-1] == "at once"
 
 
 def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
     heard: list[KafkaError | None] = []
-    uncommitted = Uncommitted(lambda end, size: None)
+    uncommitted = Uncommitted(lambda end: None)
     step = uncommitted.begin(1, 10)
     uncommitted.when_committed(heard.append)
     error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -33,7 +39,7 @@ def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
     assert heard == [error]
     uncommitted.when_committed(heard.append)
     assert heard == [error, error]
-    assert not uncommitted.steps
+    assert not uncommitted.writing
     assert not uncommitted.is_empty, "it was lost, not committed"
 
 
@@ -45,13 +51,35 @@ def test_one_who_raises_holds_up_nobody(
         raise ValueError("a bug of ours")
 
     heard: list[KafkaError | None] = []
-    uncommitted = Uncommitted(lambda end, size: None)
+    uncommitted = Uncommitted(lambda end: None)
     step = uncommitted.begin(1, 10)
     uncommitted.when_committed(stumble)
     uncommitted.when_committed(heard.append)
     if error is None:
         uncommitted.finish(step)
+        assert uncommitted.commit(1) == 10
+        uncommitted.settle(1)
     else:
         uncommitted.fail(error)
     assert heard == [error]
     assert "a bug of ours" in caplog.text
+
+
+def test_what_is_written_waits_for_the_high_watermark() -> None:
+    heard: list[str] = []
+    uncommitted = Uncommitted(lambda end: heard.append(f"end {end}"))
+    first, second = uncommitted.begin(1, 10), uncommitted.begin(2, 20)
+    uncommitted.when_written(lambda error: heard.append("written"))
+    uncommitted.when_committed(lambda error: heard.append("committed"))
+    uncommitted.finish(first)
+    assert heard == ["end 1"]
+    uncommitted.finish(second)
+    assert heard == ["end 1", "end 2", "written"]
+    assert not uncommitted.is_empty
+    assert uncommitted.commit(1) == 10
+    uncommitted.settle(1)
+    assert heard == ["end 1", "end 2", "written"]
+    assert uncommitted.commit(2) == 20
+    uncommitted.settle(2)
+    assert heard == ["end 1", "end 2", "written", "committed"]
+    assert uncommitted.is_empty

@@ -8,7 +8,7 @@ from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerId, TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
-from ottla.replication.partition import Marker
+from ottla.replication.leader import Marker
 from ottla.server.transaction_markers import TransactionMarkerWriter
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
 from tests.support.raw_transaction import txn_commit_request
@@ -60,13 +60,14 @@ def test_a_partition_that_is_not_led_now_is_tried_again() -> None:
     async def test(broker: SimulatedBroker) -> None:
         producer = await open_transaction(broker)
         led = broker.machine.broker.replicas.partition("t", 0)
-        isr, led.isr = led.isr, ()
+        in_sync = led.leader.in_sync
+        isr, in_sync.committed = in_sync.committed, frozenset()
         at = [TopicPartition("t", 0), TopicPartition("t", 1)]
         writing = asyncio.ensure_future(writer_of(broker).write(abort(producer, *at)))
         await asyncio.sleep(5)
         assert not writing.done()
         assert await read(broker, "t", partition=1) == [b"behind"], "the others need not wait"
-        led.isr = isr
+        in_sync.committed = isr
         await writing
         assert await read(broker, "t") == [b"behind"]
 

@@ -238,7 +238,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
             transactional_id=transactional_id,
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
-            coordinator_epoch=shard.partition.leader_epoch,
+            coordinator_epoch=shard.leader.leader_epoch,
             is_commit=transaction.state is TransactionState.PREPARE_COMMIT,
             transaction_version=transaction.transaction_version,
             partitions=transaction.partitions,

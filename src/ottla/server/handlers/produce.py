@@ -159,7 +159,7 @@ def _append(
                 guard = None
                 if admission is not None:
                     guard = admission.guard_for(TopicPartition(name, data.index))
-                appended = partition.append(
+                appended = partition.leader.append(
                     records, acks=acks, produce_version=version, guard=guard
                 )
             except KafkaError as error:

@@ -59,7 +59,7 @@ async def _commit(
     services: Services, request: TxnOffsetCommitRequest, version: int
 ) -> TxnOffsetCommitResponse:
     at = TopicPartition(CONSUMER_OFFSETS, services.groups.partition_of(request.group_id))
-    guard = services.replicas.partition(at.topic, at.partition).begin_verification(
+    guard = services.replicas.partition(at.topic, at.partition).leader.begin_verification(
         request.producer_id,
         request.producer_epoch,
         NO_SEQUENCE,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
-from ottla.replication.partition import Marker
+from ottla.replication.leader import Marker
 from ottla.server.context import RequestContext
 from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services

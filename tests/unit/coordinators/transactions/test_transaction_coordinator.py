@@ -77,7 +77,7 @@ class Coordinated:
         self.coordinator.partition_count = 1
 
     async def lead(self) -> None:
-        self.coordinator.become_leader(self.partition)
+        self.coordinator.become_leader(self.partition.leader)
         while True:
             try:
                 await self.coordinator.list(ListTransactionsRequest())
@@ -326,7 +326,7 @@ def test_what_was_prepared_is_finished_by_the_next_leader() -> None:
         await asyncio.sleep(1)
         # Who leads no more writes nothing more.
         assert one.markers.written == []
-        one.partition.leader_epoch += 1
+        one.partition.leader.leader_epoch += 1
         await one.lead()
         await asyncio.sleep(0.1)
         assert await one.state() == "CompleteCommit"
@@ -344,11 +344,12 @@ def test_a_complete_record_that_cannot_be_written_is_tried_again() -> None:
         producer = await one.begin()
         await one.add(producer)
         await one.end(producer)
-        isr, one.partition.isr = one.partition.isr, ()
+        in_sync = one.partition.leader.in_sync
+        isr, in_sync.committed = in_sync.committed, frozenset()
         one.markers.gate.set()
         await asyncio.sleep(2)
         assert await one.state() == "PrepareCommit"
-        one.partition.isr = isr
+        in_sync.committed = isr
         await asyncio.sleep(1)
         assert await one.state() == "CompleteCommit"
         assert len(one.markers.asked) == 1
@@ -387,10 +388,11 @@ def test_an_abort_for_time_that_cannot_be_written_is_tried_again() -> None:
     async def test(one: Coordinated) -> None:
         producer = await one.begin()
         await one.add(producer)
-        isr, one.partition.isr = one.partition.isr, ()
+        in_sync = one.partition.leader.in_sync
+        isr, in_sync.committed = in_sync.committed, frozenset()
         await asyncio.sleep(75)
         assert await one.state() == "Ongoing"
-        one.partition.isr = isr
+        in_sync.committed = isr
         await asyncio.sleep(15)
         assert await one.state() == "CompleteAbort"
 

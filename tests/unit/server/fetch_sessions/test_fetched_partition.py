@@ -28,7 +28,7 @@ def test_it_hears_of_records_until_it_watches_no_more() -> None:
 
         def is_dirty_after_an_append() -> bool:
             session.dirty.clear()
-            partition.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
+            partition.leader.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
             return fetched in session.dirty
 
         fetched.watch(partition)

@@ -27,7 +27,7 @@ def led(broker: SimulatedBroker) -> Partition:
 
 
 def append(partition: Partition) -> None:
-    partition.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
+    partition.leader.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
 
 
 def test_an_incremental_fetch_looks_at_the_longest_unserved_first() -> None:
