@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def ready(*info):
     os.kill(os.getpid(), signal.SIGTERM)
 
 start._say_ready = ready
-start.run(start.Settings(data_dir={folder!r}, listen="127.0.0.1:0"))
+start.run(start.Settings(data_dir={folder!r}, listen="127.0.0.1:0", log_level="info"))
 """
 
 
@@ -53,6 +54,12 @@ def test_a_start_does_not_wait_for_what_the_first_requests_do_not_need(tmp_path:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # The collector is at work from then on, and leaves what was loaded alone.
     assert done.stdout == "[] True True\n"
+    took = done.stderr.partition("the start took: ")[2]
+    assert re.findall(r"([A-Za-z ]+) [0-9.]+ ms \(CPU [0-9.]+\)[,\"]", took) == [
+        "Python and command line",
+        *(" settings", " modules", " event loop", " log dirs", " store", " logs"),
+        *(" controller and listeners", " partitions"),
+    ]
 
 
 async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:

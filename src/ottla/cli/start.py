@@ -19,6 +19,7 @@ from ottla import __version__
 from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure
 from ottla.cli.logs import LEVELS, set_up_logs
+from ottla.cli.start_times import StartTimes
 
 if TYPE_CHECKING:
     import click
@@ -166,22 +167,30 @@ names and, except for a few, Kafka's defaults.
 def run(settings: Settings) -> int:
     # From here on, and not from the broker's own beginning: whoever waits for the ready line
     # waits for the imports too.
-    started_s = time.monotonic()
+    times = StartTimes()
     set_up_logs(settings.log_level, as_json=settings.log_json)
     config = broker_config(settings)
     _check_data_dir(config, settings)
     without_effect = config.without_effect()
     if without_effect:
         log.info("settings without effect here: %s", ", ".join(without_effect))
-    # What is imported and loaded now is there to stay: the broker collects once, when it is ready.
+    times.passed("settings")
+    # What is imported and loaded now is there to stay: until the broker is ready there is nothing
+    # to collect.
     gc.disable()
     from ottla.broker import run as run_broker
     from ottla.coordination.store import StoreError
     from ottla.kernel.errors import KafkaError
     from ottla.storage.errors import BrokerStartRefused
 
+    times.passed("modules")
+
+    def ready(info: ReadyInfo) -> None:
+        _say_ready(info, times.began_s)
+        log.info("the start took: %s", times)
+
     try:
-        return run_broker(config, on_ready=lambda info: _say_ready(info, started_s))
+        return run_broker(config, on_ready=ready, passed=times.passed)
     except (BrokerStartRefused, KafkaError, StoreError, OSError) as error:
         from ottla.cli.start_problems import in_words
 
