@@ -28,6 +28,8 @@ class Broker(abc.ABC):
     outside, when the broker could not yet say which port it picked."""
 
     name: str
+    tells_start_parts = False
+    """To be set before it is spawned: it is to say where the time of its start goes, if it can."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent
@@ -67,8 +69,15 @@ class Broker(abc.ABC):
     def output(self) -> str:
         """What the process has printed."""
 
+    def start_parts_output(self) -> str | None:
+        """Where it says so; None for a broker that does not."""
+        return None
+
     def start(self) -> None:
         self.spawn()
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self) -> None:
         self._wait_until(self._answers, "answer")
 
     def wait_for_topic(self, topic: str, partition_count: int = 1) -> None:

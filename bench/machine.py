@@ -11,9 +11,12 @@ from pathlib import Path
 
 from tools.apache_kafka import VERSION
 
+_HERE = Path(__file__).resolve().parent
+
 
 def facts() -> dict[str, str]:
     return {
+        "commit": _commit(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
@@ -23,6 +26,13 @@ def facts() -> dict[str, str]:
         "apache_kafka": VERSION,
         "load_before": f"{os.getloadavg()[0]:.1f}",
     }
+
+
+def _commit() -> str:
+    """With a plus sign where files differ from it."""
+    command = ["git", "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(command, cwd=_HERE, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def _processor() -> str:

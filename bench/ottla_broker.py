@@ -41,6 +41,8 @@ class Ottla(Broker):
 
     def spawn(self) -> None:
         arguments = ["--data-dir", str(self.folder / "data"), "--listen", self.address]
+        if self.tells_start_parts:
+            arguments += ["--log-level", "info"]
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ottla", "start", *arguments],
@@ -63,6 +65,9 @@ class Ottla(Broker):
 
     def log_folder(self, topic: str, partition: int) -> Path:
         return self.folder / "data" / f"{topic}-{partition}"
+
+    def start_parts_output(self) -> str | None:
+        return self.output() if self.tells_start_parts else None
 
     def output(self) -> str:
         return self._output.read_text(errors="replace")

@@ -38,6 +38,13 @@ def cpu_s(pid: int) -> float:
     return ticks / _TICKS_A_SECOND
 
 
+def exact_cpu_s(pid: int) -> float:
+    """The same in nanoseconds rather than ticks of ten milliseconds, of the threads that there are
+    now and of no other process."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
 def pss_bytes(pid: int) -> int:
     """Proportional set size: what the machine would win back if the process went."""
     total = 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import statistics
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -42,6 +44,13 @@ _COMPARED_HEADINGS = (
     "target",
     "verdict",
 )
+
+_CEILING_HEADINGS = ("ceiling of the machine", "unit", "value")
+_START_HEADINGS = ("part of the start", "ms", "of these CPU")
+_IMPORT_MS_MIN = 1.0
+
+DATA = "results.json"
+CEILING = "ceiling"
 
 _COLOURS = {"reached": "green", "missed": "red"}
 
@@ -79,9 +88,16 @@ def number(value: float | None) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
+OF_A_RUN = ("commit", "date", "load_before")
+"""What differs from run to run on one machine. Runs of which anything else differs do not go into
+one table."""
+
+
 @dataclass(slots=True)
 class Results:
-    """Filled round by round. `seen[broker][key]` has one value a round."""
+    """Filled round by round. `seen[broker][key]` has one value a round. With `take_earlier` it has
+    the rows of earlier runs too; `run_of` says which, as an index into `runs`, whose last is the
+    one under way."""
 
     machine: dict[str, str]
     rounds: int
@@ -89,10 +105,58 @@ class Results:
     seen: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     ceiling: Measures = field(default_factory=dict)
+    runs: list[dict[str, str]] = field(init=False)
+    run_of: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.runs = [{name: self.machine[name] for name in OF_A_RUN}]
+        self.runs[0]["rounds"] = str(self.rounds)
 
     def add(self, broker: str, measures: Measures) -> None:
         for key, value in measures.items():
             self.seen.setdefault(broker, {}).setdefault(key, []).append(value)
+
+    def difference(self, earlier: dict[str, Any]) -> str:
+        """Of the machine, to that of earlier results; empty where there is none."""
+        for name, value in self.machine.items():
+            before = earlier["machine"].get(name)
+            if name not in OF_A_RUN and before != value:
+                return f"{name.replace('_', ' ')}: {before} then, {value} now"
+        return ""
+
+    def take_earlier(self, earlier: dict[str, Any], benchmarks: Collection[str]) -> None:
+        """Of the JSON that `write` wrote: the rows that this run, of these benchmarks, did not
+        measure."""
+        measured = {key for keys in self.seen.values() for key in keys}
+        if self.ceiling:
+            measured.add(CEILING)
+        self.runs = [*earlier["runs"], *self.runs]
+        last, run_of = len(self.runs) - 1, earlier["run_of"]
+        self.run_of = dict.fromkeys(measured, last)
+        for broker, keys in earlier["brokers"].items():
+            kept = {key: values for key, values in keys.items() if key not in measured}
+            self.seen[broker] = {**self.seen.get(broker, {}), **kept}
+            self.run_of |= {key: run_of.get(key, last - 1) for key in kept}
+        if not self.ceiling:
+            self.ceiling = earlier["ceiling"]
+            self.run_of[CEILING] = run_of.get(CEILING, last - 1)
+        for what, why in earlier["failures"].items():
+            if what.partition(",")[0] not in benchmarks:
+                self.failures.setdefault(what, why)
+        self._forget_runs_without_rows()
+
+    def _forget_runs_without_rows(self) -> None:
+        used = sorted(set(self.run_of.values()))
+        self.runs = [self.runs[number] for number in used]
+        self.run_of = {key: used.index(number) for key, number in self.run_of.items()}
+
+    def _run(self, key: str) -> tuple[str, ...]:
+        """A cell, where there are several runs."""
+        number = self.run_of.get(key, len(self.runs) - 1)
+        return (str(number + 1),) if len(self.runs) > 1 else ()
+
+    def _is_single(self, key: str) -> bool:
+        return all(len(keys.get(key, ())) <= 1 for keys in self.seen.values())
 
     def median(self, broker: str, key: str) -> float | None:
         values = self.seen.get(broker, {}).get(key)
@@ -113,15 +177,15 @@ class Results:
             ratio = f"{targets.ratio(ottla, kafka):.2f}"
             verdict = self._verdict(row, ottla, kafka)
         cpu = [number(self.median(broker, f"{row.key}.cpu")) for broker in (KAFKA, OTTLA)]
-        spread = f"{self.spread(row.key):.0%}" if self.rounds > 1 else ""
+        spread = "" if self._is_single(row.key) else f"{self.spread(row.key):.0%}"
         values = (number(kafka), number(ottla), ratio, spread, targets.target_text(row), verdict)
-        return (row.title, row.unit, *values, *cpu)
+        return (row.title, row.unit, *values, *cpu, *self._run(row.key))
 
     def _verdict(self, row: Row, ottla: float, kafka: float) -> str:
         word = targets.verdict(row, ottla, kafka, self.spread(row.key))
         # One sample has no spread to judge by: a window of half a second, on a machine that others
         # used too, once gave 5x and the next one 1.4x.
-        return "one round: none" if word and self.rounds == 1 else word
+        return "one round: none" if word and self._is_single(row.key) else word
 
     def all_cells(self) -> list[tuple[str, ...]]:
         return [cells for row in ROWS if (cells := self.cells(row)) is not None]
@@ -144,72 +208,116 @@ class Results:
         return (
             *(row.title, row.unit, broker, comparison.beside, number(other), number(ours)),
             f"{targets.ratio(ours, other):.2f}",
-            f"{spread:.0%}" if self.rounds > 1 else "",
+            "" if self._is_single(row.key) else f"{spread:.0%}",
             targets.target_text(row),
-            "one round: none" if word and self.rounds == 1 else word,
+            "one round: none" if word and self._is_single(row.key) else word,
+            *self._run(row.key),
         )
 
     def ceiling_cells(self) -> list[tuple[str, ...]]:
         return [
-            (row.title, row.unit, number(self.ceiling[row.key]))
+            (row.title, row.unit, number(self.ceiling[row.key]), *self._run(CEILING))
             for row in CEILING_ROWS
             if row.key in self.ceiling
         ]
 
+    def start_cells(self) -> list[tuple[str, ...]]:
+        """Where the time of a start goes."""
+        prefix, ours = "start_part: ", self.seen.get(OTTLA, {})
+        names = [key for key in ours if key.startswith(prefix) and not key.endswith(".cpu")]
+        if not names:
+            return []
+        elapsed_ms = [statistics.median(ours[name]) for name in names]
+        cpu_ms = [statistics.median(ours[f"{name}.cpu"]) for name in names]
+        titles = [*(name.removeprefix(prefix) for name in names), "all"]
+        columns = ([*map(number, [*each, sum(each)])] for each in (elapsed_ms, cpu_ms))
+        return [*zip(titles, *columns, strict=True)]
+
+    def import_text(self) -> str:
+        prefix, ours = "start_import: ", self.seen.get(OTTLA, {})
+        found = {
+            key.removeprefix(prefix): statistics.median(ours[key])
+            for key in ours
+            if key.startswith(prefix)
+        }
+        large = {name: ms for name, ms in found.items() if ms >= _IMPORT_MS_MIN}
+        named = [f"{name} {number(large[name])}" for name in sorted(large, key=lambda n: -large[n])]
+        others = sum(found.values()) - sum(large.values())
+        return ", ".join([*named, f"all others {number(others)}"]) if found else ""
+
     def tables(self) -> list[Table]:
         table = Table(title="Ottla and Apache Kafka side by side")
-        for index, heading in enumerate(_HEADINGS):
+        for index, heading in enumerate(self._headings(_HEADINGS)):
             table.add_column(heading, justify="left" if index in (0, 1, 6, 7) else "right")
         for cells in self.all_cells():
             colour = _COLOURS.get(cells[7], "")
             table.add_row(*cells, style=colour)
         compared = Table(title="The pipeline: two ways on one broker")
-        for index, heading in enumerate(_COMPARED_HEADINGS):
+        for index, heading in enumerate(self._headings(_COMPARED_HEADINGS)):
             compared.add_column(heading, justify="right" if index in (4, 5, 6, 7) else "left")
         for cells in self.compared_cells():
             compared.add_row(*cells, style=_COLOURS.get(cells[9], ""))
-        ceiling = Table("ceiling of the machine", "unit", "value")
+        ceiling = Table(*self._headings(_CEILING_HEADINGS))
         for row in self.ceiling_cells():
             ceiling.add_row(*row)
-        return [each for each in (table, compared, ceiling) if each.row_count]
+        start = Table(*_START_HEADINGS)
+        for row in self.start_cells():
+            start.add_row(*row)
+        return [each for each in (table, start, compared, ceiling) if each.row_count]
+
+    def _headings(self, headings: tuple[str, ...]) -> tuple[str, ...]:
+        return (*headings, "run") if len(self.runs) > 1 else headings
 
     @property
     def warning(self) -> str:
         """Empty when the machine was free."""
-        load, cores = float(self.machine["load_before"]), os.cpu_count() or 1
-        if load <= cores / 4:
+        cores = os.cpu_count() or 1
+        loads = [float(run["load_before"]) for run in self.runs]
+        busy = [f"{load:.1f}" for load in loads if load > cores / 4]
+        if not busy:
             return ""
         return (
-            f"The machine was busy before the run (load {load:.1f} on {cores} cores): "
+            f"The machine was busy before the run (load {', '.join(busy)} on {cores} cores): "
             "rates and latencies show who got the processor, not what the brokers can do."
         )
 
     def markdown(self) -> str:
-        how = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
+        facts = [
+            f"- {name.replace('_', ' ')}: {value}"
+            for name, value in self.machine.items()
+            if name not in OF_A_RUN
+        ]
+        facts += [f"- run {number}: {_run_text(run)}" for number, run in enumerate(self.runs, 1)]
         if self.is_quick:
-            how += ", quick: little data, for a look only"
-        facts = [f"- {name.replace('_', ' ')}: {value}" for name, value in self.machine.items()]
-        parts = ["# Results of `./ottla bench`", "\n".join([*facts, f"- {how}"])]
+            facts.append("- quick: little data, for a look only")
+        parts = ["# Results of `./ottla bench`", "\n".join(facts)]
         if self.warning:
             parts.append(f"**{self.warning}**")
-        parts.append(_markdown_table(_HEADINGS, self.all_cells()))
+        parts.append(_markdown_table(self._headings(_HEADINGS), self.all_cells()))
+        if start := self.start_cells():
+            parts.append("Where the time of Ottla's start goes, on an empty data dir.")
+            parts.append(_markdown_table(_START_HEADINGS, start))
+            parts.append(
+                "What the imports take, in ms by `-X importtime`, which is slower than none; what "
+                f"Python's own modules import is counted with them: {self.import_text()}."
+            )
         if compared := self.compared_cells():
             parts.append("The pipeline: two ways of work on one broker.")
-            parts.append(_markdown_table(_COMPARED_HEADINGS, compared))
+            parts.append(_markdown_table(self._headings(_COMPARED_HEADINGS), compared))
         if self.ceiling:
-            heading = ("ceiling of the machine", "unit", "value")
-            parts.append(_markdown_table(heading, self.ceiling_cells()))
+            parts.append(_markdown_table(self._headings(_CEILING_HEADINGS), self.ceiling_cells()))
         if self.failures:
             lines = [f"- {what}: {why}" for what, why in self.failures.items()]
             parts.append("\n".join(["Not measured:", "", *lines]))
         return "\n\n".join([*parts, _NOTES]) + "\n"
 
     def write(self, folder: Path) -> list[Path]:
-        page, data = folder / "RESULTS.md", folder / "results.json"
+        page, data = folder / "RESULTS.md", folder / DATA
         page.write_text(self.markdown())
         content = {
-            "machine": self.machine,
-            "rounds": self.rounds,
+            "machine": {k: v for k, v in self.machine.items() if k not in OF_A_RUN},
+            "runs": self.runs,
+            "run_of": self.run_of,
             "quick": self.is_quick,
             "brokers": self.seen,
             "ceiling": self.ceiling,
@@ -217,6 +325,11 @@ class Results:
         }
         data.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
         return [page, data]
+
+
+def _run_text(run: dict[str, str]) -> str:
+    rounds = f"{run['rounds']} round" + ("s" if run["rounds"] != "1" else "")
+    return f"{run['date']}, commit {run['commit']}, {rounds}, load before {run['load_before']}"
 
 
 def _markdown_table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -1,11 +1,12 @@
 """`./ottla bench`: runs the benchmarks and writes the results.
 
-python bench/run.py [--only NAME]... [--quick] [--rounds N] [--no-kafka] [--no-ottla]
+python bench/run.py [--only NAME]... [--update] [--quick] [--rounds N] [--no-kafka] [--no-ottla]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -43,16 +44,15 @@ from bench.benchmarks import ALL, ceiling  # noqa: E402
 from bench.broker import BenchError, Broker  # noqa: E402
 from bench.ottla_broker import Ottla  # noqa: E402
 from bench.process import is_alive, tree  # noqa: E402
-from bench.results import Results  # noqa: E402
+from bench.results import CEILING, DATA, Results  # noqa: E402
 from bench.warm_up import warm_up  # noqa: E402
 from tools.apache_kafka import libs, missing  # noqa: E402
 
-_CEILING = "ceiling"
 _WARM_UP_S = 30.0
 
 
 def parse_arguments() -> argparse.Namespace:
-    names = [*(each.name for each in ALL), _CEILING]
+    names = [*(each.name for each in ALL), CEILING]
     parser = argparse.ArgumentParser(prog="ottla bench", description="Side by side with Kafka.")
     parser.add_argument("--only", action="append", choices=names, help="may be given again")
     parser.add_argument("--quick", action="store_true", help="little data, one round: for a look")
@@ -63,9 +63,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, help="folder for the results; bench/ by default, for a whole run only"
     )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="with --only: put the rows into the results that are there, by the number of the run",
+    )
     arguments = parser.parse_args()
-    is_whole = not (arguments.only or arguments.quick or arguments.no_kafka or arguments.no_ottla)
-    if arguments.out is None and is_whole:
+    is_partial = arguments.quick or arguments.no_kafka or arguments.no_ottla
+    if arguments.update and (is_partial or not arguments.only):
+        parser.error("--update is for --only, with both brokers and without --quick")
+    if arguments.out is None and not is_partial and (arguments.update or not arguments.only):
         arguments.out = _HERE
     if arguments.rounds is None:
         arguments.rounds = 1 if arguments.quick else 3
@@ -116,8 +123,8 @@ class Run:
     def execute(self) -> None:
         chosen = self._chosen()
         with ExitStack() as stack, self._progress() as progress:
-            if self._is_wanted(_CEILING):
-                task = progress.add_task(_CEILING, total=1)
+            if self._is_wanted(CEILING):
+                task = progress.add_task(CEILING, total=1)
                 self.results.ceiling = ceiling.measure(
                     self._setting, self._arguments.rounds, with_java=self._has_java
                 )
@@ -215,11 +222,17 @@ def main() -> int:
         interrupts.at_end(lambda: _abandon(folder)),
     ):
         run = Run(console, arguments, Path(folder))
+        earlier = json.loads((arguments.out / DATA).read_text()) if arguments.update else None
+        if earlier and (difference := run.results.difference(earlier)):
+            console.print(f"[red]the results there are of another machine:[/red] {difference}")
+            return 1
         try:
             run.execute()
         except BenchError as error:
             console.print(f"[red]the benchmark cannot go on:[/red] {error}")
             return 1
+    if earlier:
+        run.results.take_earlier(earlier, arguments.only)
     for table in run.results.tables():
         console.print(table)
     if run.results.warning:

@@ -38,12 +38,15 @@ def _transaction_rows() -> Iterator[Row]:
 _FIRST = "empty data dir until a group's first record, {}"
 
 ROWS = (
-    Row("start_s", "start until metadata is answered", "s", at_most=0.1, value_at_most=0.4),
+    Row("start_s", "start until metadata is answered", "s", at_most=0.1, value_at_most=0.15),
+    Row("start_empty_s", "the same on an empty data dir", "s", at_most=0.1, value_at_most=0.15),
+    Row("start_empty_cpu_s", "the broker's CPU until that", "s"),
     Row("first_rdkafka_s", _FIRST.format("librdkafka"), "s", at_most=0.2, value_at_most=0.6),
     Row("first_java_s", _FIRST.format("Java"), "s", at_most=1.0),
     Row("first_aiokafka_s", _FIRST.format("aiokafka"), "s", at_most=1.0),
     Row("first_rdkafka_cpu_s", "the broker's CPU until that, librdkafka", "s"),
-    Row("memory_idle_mb", "memory idle", "MB", at_most=1 / 6, noise=0.0),
+    Row("memory_idle_mb", "memory idle", "MB", at_most=1 / 6, value_at_most=22.0, noise=0.0),
+    Row("memory_shards_mb", "memory idle, with 50 partitions of offsets", "MB", at_most=1 / 6),
     Row("memory_load_mb", "memory under load, peak", "MB", at_most=1 / 6, noise=0.0),
     Row("java_produce_100b", "Java produce 100 B, acks=1", "k records/s", at_least=2.0),
     Row("java_produce_1kb", "Java produce 1 KB, acks=all, idempotent", "MB/s", at_least=2.0),
