@@ -18,6 +18,7 @@ from tests.support.counts import count
 from tests.support.dump_log import complaints, segment_files
 from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
+from tests.support.zookeeper_process import ZooKeeperProcess
 from tools import apache_kafka as apache_kafka_tools
 
 # A shell that runs `./test` in the background leaves Ctrl-C ignored, nohup the end of its terminal,
@@ -135,6 +136,15 @@ def apache_kafka(
     folder = tmp_path_factory.mktemp("apache-kafka")
     with apache_kafka_tools.ApacheKafkaBroker(folder, heap_mb=512) as kafka:
         yield kafka
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    """One ZooKeeper for all tests that need one, which take a chroot that no other test has."""
+    server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    yield server
+    server.stop()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,8 +3,8 @@
 What every implementation guarantees (the contract suite holds them to it):
 
 - A path is `/` or `/a/b/c`. A node has data, a version that starts at 0 and grows by one
-  with each `set`, and `czxid`, the number of the change that made it: it never repeats and
-  a later creation has a greater one, so that it can serve as an epoch.
+  with each `set`, and `czxid`, the number of the change that made it: a later creation has a
+  greater one, so that it can serve as an epoch. Nodes of one `multi` may share it.
 - Writes are in one order for all sessions. `multi` happens whole or not at all.
 - A write that raised `ConnectionLost` may or may not have happened; whoever must know reads
   again. Any other error means that nothing was written.
@@ -21,7 +21,7 @@ What every implementation guarantees (the contract suite holds them to it):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -57,6 +57,10 @@ class NotEmpty(StoreError):
 
 class NoChildrenForEphemerals(StoreError):
     pass
+
+
+class TooLarge(StoreError):
+    """More than the store takes at once; `in_batches` splits it. SQLite takes any size."""
 
 
 class SessionExpired(StoreError):
@@ -175,6 +179,39 @@ class Store(Protocol):
     def on_session(self, callback: Callable[[SessionState], None]) -> None:
         """Called with every state from now on."""
         ...
+
+
+BATCH_BYTES_MAX = 512 * 1024
+"""Half of what ZooKeeper takes in one request."""
+
+_OPERATION_BYTES = 64
+"""What a request has for each operation besides its path and data, at most."""
+
+
+def size_bytes(operations: Iterable[Operation]) -> int:
+    """About what they take in a request."""
+    return sum(
+        _OPERATION_BYTES + len(each.path.encode()) + len(getattr(each, "data", b""))
+        for each in operations
+    )
+
+
+def in_batches(operations: Iterable[Operation], check: Check) -> Iterator[list[Operation]]:
+    """For a `multi` each, when they are too many for one. Each begins with `check`, so that none of
+    them happens any more once that fails. Whoever is cut off between two must be able to tell, from
+    what is there, where to go on."""
+    batch: list[Operation] = [check]
+    size = size_bytes(batch)
+    for operation in operations:
+        operation_size = size_bytes([operation])
+        if size + operation_size > BATCH_BYTES_MAX and len(batch) > 1:
+            yield batch
+            batch = [check]
+            size = size_bytes(batch)
+        batch.append(operation)
+        size += operation_size
+    if len(batch) > 1:
+        yield batch
 
 
 def parent_of(path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 
 from ottla.coordination.store import parent_of
 
@@ -49,14 +49,24 @@ class Watches:
     def add_children(self, path: str, callback: Callable[[], None]) -> _Watch:
         return _Watch(self._children, path, callback)
 
+    def node_paths(self) -> KeysView[str]:
+        """Of the nodes that somebody watches."""
+        return self._node.keys()
+
+    def children_paths(self) -> KeysView[str]:
+        return self._children.keys()
+
     def mark_data(self, path: str) -> None:
         self._marked.update(dict.fromkeys(self._node.get(path, ())))
 
+    def mark_children(self, path: str) -> None:
+        self._marked.update(dict.fromkeys(self._children.get(path, ())))
+
     def mark_existence(self, path: str) -> None:
         self.mark_data(path)
-        self._marked.update(dict.fromkeys(self._children.get(path, ())))
+        self.mark_children(path)
         if path != "/":
-            self._marked.update(dict.fromkeys(self._children.get(parent_of(path), ())))
+            self.mark_children(parent_of(path))
 
     def mark_all(self) -> None:
         for watches in (self._node, self._children):

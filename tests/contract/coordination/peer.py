@@ -1,6 +1,10 @@
 """A process with a session of its own. Reads calls as JSON lines, `["set", "/a", "text", 0]`, and
 answers each with one line, `{"result": ...}` or `{"error": "BadVersion"}`. `["watch", path]` makes
-it write `{"changed": path}` from then on."""
+it write `{"changed": path}` from then on, `["states", ""]` `{"state": "expired"}` and the like.
+
+    python peer.py sqlite PATH
+    python peer.py zookeeper HOST:PORT/CHROOT
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import sys
 from typing import Any
 
 from ottla.coordination.sqlite import SqliteStore
-from ottla.coordination.store import StoreError
+from ottla.coordination.store import Store, StoreError
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.disk import SystemDisk
 from ottla.kernel.workers import ThreadWorkers
@@ -20,11 +24,14 @@ def say(content: dict[str, Any]) -> None:
     print(json.dumps(content), flush=True)
 
 
-async def obey(store: SqliteStore, method: str, path: str, *args: Any) -> Any:
+async def obey(store: Store, method: str, path: str, *args: Any) -> Any:
     match method:
         case "watch":
             await store.watch_node(path, lambda: say({"changed": path}))
             await store.watch_children(path, lambda: say({"changed": path}))
+            return None
+        case "states":
+            store.on_session(lambda state: say({"state": state.value}))
             return None
         case "create":
             return await store.create(path, args[0].encode(), ephemeral=args[1])
@@ -40,7 +47,7 @@ async def obey(store: SqliteStore, method: str, path: str, *args: Any) -> Any:
     raise AssertionError(method)
 
 
-async def try_to_increment(store: SqliteStore, path: str) -> bool:
+async def try_to_increment(store: Store, path: str) -> bool:
     node = await store.get(path)
     try:
         await store.set(path, str(int(node.data) + 1).encode(), node.version)
@@ -49,9 +56,17 @@ async def try_to_increment(store: SqliteStore, path: str) -> bool:
     return True
 
 
-async def main(path: str) -> None:
+def new_store(kind: str, path: str, workers: ThreadWorkers) -> Store:
+    if kind == "sqlite":
+        return SqliteStore(path, clock=SystemClock(), disk=SystemDisk(), workers=workers)
+    from ottla.coordination.zookeeper import ZooKeeperStore
+
+    return ZooKeeperStore(path, session_timeout_ms=4_000)
+
+
+async def main(kind: str, path: str) -> None:
     workers = ThreadWorkers()
-    store = SqliteStore(path, clock=SystemClock(), disk=SystemDisk(), workers=workers)
+    store = new_store(kind, path, workers)
     await store.open()
     say({"result": store.session_id})
     while line := await asyncio.to_thread(sys.stdin.readline):
@@ -64,4 +79,4 @@ async def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

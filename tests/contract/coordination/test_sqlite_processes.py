@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import glob
-import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,72 +19,7 @@ from ottla.coordination.store import (
     StoreUnusable,
 )
 from tests.contract.coordination.backends import SqliteBackend
-
-SOURCES = Path(__file__).parents[3] / "src"
-
-
-class Peer:
-    """A process with a session of its own, which does as told."""
-
-    def __init__(self, path: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("peer.py")), path],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(SOURCES)},
-        )
-
-    def hear(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the peer is gone"
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def tell(self, *call: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(call) + "\n")
-        self._process.stdin.flush()
-
-    def ask(self, *call: object) -> Any:
-        self.tell(*call)
-        return self.hear()["result"]
-
-    def signal(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def end(self) -> None:
-        """Without a word, as a crash would."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            stream.close()
-
-
-class Peers:
-    def __init__(self) -> None:
-        self._peers: list[Peer] = []
-
-    def start(self, path: str, count: int) -> list[Peer]:
-        """At the same moment, so that they also race to make the file."""
-        started = [Peer(path) for _ in range(count)]
-        self._peers += started
-        for peer in started:
-            assert peer.hear()["result"] > 0
-        return started
-
-    def end(self) -> None:
-        for peer in self._peers:
-            peer.end()
-
-
-@pytest.fixture
-def peers() -> Iterator[Peers]:
-    peers = Peers()
-    yield peers
-    peers.end()
+from tests.contract.coordination.peers import Peers
 
 
 @pytest.fixture
@@ -98,7 +28,7 @@ def backend(tmp_path: Path) -> SqliteBackend:
 
 
 def test_processes_that_count_together_lose_no_step(backend: SqliteBackend, peers: Peers) -> None:
-    counters = peers.start(backend.path, 3)
+    counters = peers.start("sqlite", backend.path, 3)
     counters[0].ask("create", "/count", "0", False)
     for counter in counters:
         counter.tell("increment", "/count", 50)
@@ -108,7 +38,7 @@ def test_processes_that_count_together_lose_no_step(backend: SqliteBackend, peer
 
 
 def test_one_of_two_conditional_sets_wins(backend: SqliteBackend, peers: Peers) -> None:
-    one, other = peers.start(backend.path, 2)
+    one, other = peers.start("sqlite", backend.path, 2)
     one.ask("create", "/a", "", False)
     one.tell("set", "/a", "one", 0)
     other.tell("set", "/a", "other", 0)
@@ -118,7 +48,7 @@ def test_one_of_two_conditional_sets_wins(backend: SqliteBackend, peers: Peers) 
 
 
 def test_watches_are_called_across_processes(backend: SqliteBackend, peers: Peers) -> None:
-    writer, watcher = peers.start(backend.path, 2)
+    writer, watcher = peers.start("sqlite", backend.path, 2)
     writer.ask("create", "/a", "", False)
     watcher.ask("watch", "/a")
     while writer.ask("set", "/a", "x", -1) < 3:
@@ -127,7 +57,7 @@ def test_watches_are_called_across_processes(backend: SqliteBackend, peers: Peer
 
 
 def test_ephemeral_nodes_of_a_killed_process_go(backend: SqliteBackend, peers: Peers) -> None:
-    (victim,) = peers.start(backend.path, 1)
+    (victim,) = peers.start("sqlite", backend.path, 1)
     victim.ask("create", "/mine", "", True)
     victim.ask("create", "/lasting", "kept", False)
 
@@ -148,27 +78,11 @@ def test_ephemeral_nodes_of_a_killed_process_go(backend: SqliteBackend, peers: P
 def test_a_restart_right_after_a_kill_finds_the_place_free(
     backend: SqliteBackend, peers: Peers
 ) -> None:
-    (victim,) = peers.start(backend.path, 1)
+    (victim,) = peers.start("sqlite", backend.path, 1)
     victim.ask("create", "/mine", "", True)
     victim.end()
-    (successor,) = peers.start(backend.path, 1)
+    (successor,) = peers.start("sqlite", backend.path, 1)
     assert successor.ask("create", "/mine", "", True) == "/mine"
-
-
-def test_a_process_that_slept_too_long_cannot_write(backend: SqliteBackend, peers: Peers) -> None:
-    (sleeper,) = peers.start(backend.path, 1)
-    sleeper.ask("create", "/mine", "", True)
-    sleeper.signal(signal.SIGSTOP)
-
-    async def scenario() -> None:
-        await backend.expire_everybody()
-        store = await backend.open_store()
-        assert not await store.exists("/mine")
-
-    backend.run(scenario)
-    sleeper.signal(signal.SIGCONT)
-    sleeper.tell("create", "/late", "", False)
-    assert sleeper.hear() == {"error": "SessionExpired"}
 
 
 def test_killed_in_the_middle_of_writing_everything_is_whole(
@@ -176,7 +90,7 @@ def test_killed_in_the_middle_of_writing_everything_is_whole(
 ) -> None:
     for round_number in range(5):
         path = f"/count{round_number}"
-        writer, killed = peers.start(backend.path, 2)
+        writer, killed = peers.start("sqlite", backend.path, 2)
         writer.ask("create", path, "0", False)
         killed.tell("increment", path, 100_000)
         for _ in range(20):

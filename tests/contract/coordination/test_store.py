@@ -1,9 +1,8 @@
-"""What every coordination store must do. ZooKeeper's will join."""
+"""What every coordination store must do."""
 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +21,7 @@ from ottla.coordination.store import (
     Set,
     Store,
 )
-from tests.contract.coordination.backends import Backend, MemoryBackend, SqliteBackend
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return MemoryBackend() if request.param == "memory" else SqliteBackend(tmp_path)
+from tests.contract.coordination.backends import Backend
 
 
 def test_a_node_has_data_and_a_version_that_grows(backend: Backend) -> None:
@@ -160,7 +154,8 @@ def test_multi_is_all_or_nothing_and_names_the_culprit(backend: Backend) -> None
             )
         assert caught.value.path == "/epoch"
         assert await store.tree("/") == before
-        assert await store.create("/s", sequential=True) == "/s0000000000"
+        made = await store.create("/s", sequential=True)
+        assert set(await store.tree("/")) == {*before, made}
 
     backend.run(scenario)
 
@@ -355,13 +350,13 @@ def test_an_expired_session_is_over_until_opened_again(backend: Backend) -> None
         await store.watch_node("/mine", calls)
         first_session = store.session_id
         await backend.expire(store)
-        assert states == [SessionState.EXPIRED]
+        assert states in ([SessionState.EXPIRED], [SessionState.SUSPENDED, SessionState.EXPIRED])
         with pytest.raises(SessionExpired):
             await store.get("/")
         with pytest.raises(SessionExpired):
             await store.create("/late")
         await store.open()
-        assert states == [SessionState.EXPIRED, SessionState.CONNECTED]
+        assert states[-2:] == [SessionState.EXPIRED, SessionState.CONNECTED]
         assert store.session_id > first_session
         await calls.wait_for_a_call()
         assert not await store.exists("/mine")

@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordination.store import (
+    BATCH_BYTES_MAX,
+    Check,
+    Delete,
     NoNode,
+    Set,
     StoreError,
     check_path,
+    in_batches,
     parent_of,
+    size_bytes,
     with_parents,
 )
 
@@ -39,3 +45,24 @@ def test_errors_name_the_node() -> None:
     assert isinstance(error, StoreError)
     assert (error.path, str(error)) == ("/a", "NoNode: /a")
     assert str(NoNode("/a", "gone since")) == "gone since"
+
+
+def test_batches_hold_everything_once_and_in_order() -> None:
+    check = Check("/epoch", 3)
+    operations = [Set(f"/{number}", bytes(number)) for number in range(0, 200_000, 10_000)]
+    batches = list(in_batches(operations, check))
+    assert [each for batch in batches for each in batch[1:]] == operations
+    assert {batch[0] for batch in batches} == {check}
+    assert max(map(size_bytes, batches)) <= BATCH_BYTES_MAX
+    assert len(batches) == 5
+
+
+def test_one_that_is_larger_than_a_batch_is_alone() -> None:
+    check = Check("/epoch", 3)
+    small, large = Delete("/a"), Set("/b", bytes(BATCH_BYTES_MAX))
+    assert list(in_batches([small, large, small], check)) == [
+        [check, small],
+        [check, large],
+        [check, small],
+    ]
+    assert list(in_batches([], check)) == []

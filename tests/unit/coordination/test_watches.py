@@ -38,3 +38,15 @@ def test_cancelled_between_the_change_and_the_call_it_is_not_called() -> None:
         assert calls == []
 
     asyncio.run(main())
+
+
+def test_what_is_watched_is_known_until_nobody_watches_it() -> None:
+    watches = Watches()
+    one, other = watches.add_node("/a", print), watches.add_node("/a", print)
+    children = watches.add_children("/b", print)
+    assert (list(watches.node_paths()), list(watches.children_paths())) == (["/a"], ["/b"])
+    one.cancel()
+    children.cancel()
+    assert (list(watches.node_paths()), list(watches.children_paths())) == (["/a"], [])
+    other.cancel()
+    assert list(watches.node_paths()) == []

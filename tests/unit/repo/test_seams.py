@@ -20,12 +20,13 @@ WORLD |= {"glob", "secrets", "uuid", "datetime", "signal", "random"}
 # Pure, or only a type.
 HARMLESS = frozenset({"os.path", "random.Random", "uuid.UUID"})
 
-# The coordination store is a seam itself, and simulated as a whole; these are its SQLite side.
+# The coordination store is a seam itself, and simulated as a whole; these are its real sides.
 ALLOWED = {
     "client/blocking.py": {"socket", "time"},  # For the pipeline, which waits; brokers do not.
     "coordination/boot.py": {"open", "os"},  # All it does is to ask the machine.
     "coordination/sqlite_database.py": {"os", "time"},
     "coordination/wakeup.py": {"os", "socket"},
+    "coordination/zookeeper_session.py": {"threading"},
 }
 
 
