@@ -214,6 +214,8 @@ def _run(*command: str) -> None:
 def _child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Is killed when this process is interrupted. It is in a group of its own, for it would have
     something to say of Ctrl-C too."""
+    signals: list[object] = []
+    _on_signals(lambda *_: signals.append(_))  # Until it is known whom to kill.
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, cwd=_ROOT, process_group=0, **streams
     ) as process:
@@ -225,12 +227,14 @@ def _child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[
 
         _on_signals(end)
         try:
+            if signals:
+                end()
             yield process
         finally:
             _on_signals(_interrupted)
 
 
-def _on_signals(handler: Callable[..., NoReturn]) -> None:
+def _on_signals(handler: Callable[..., object]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, handler)
 
