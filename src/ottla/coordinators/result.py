@@ -48,7 +48,15 @@ class Deferred(Generic[T]):
 class Result(Generic[T]):
     """The response, and the records that must be committed before it is given."""
 
-    __slots__ = ("is_atomic", "on_committed", "on_failed", "on_replayed", "records", "response")
+    __slots__ = (
+        "is_atomic",
+        "on_committed",
+        "on_failed",
+        "on_replayed",
+        "records",
+        "response",
+        "timeout_ms",
+    )
 
     def __init__(
         self,
@@ -59,6 +67,7 @@ class Result(Generic[T]):
         on_replayed: Callable[[], None] | None = None,
         on_committed: Callable[[], None] | None = None,
         on_failed: Callable[[KafkaError], None] | None = None,
+        timeout_ms: int | None = None,
     ) -> None:
         self.response = response
         self.records = records
@@ -75,3 +84,6 @@ class Result(Generic[T]):
         """Called when the records got no place, to take back what the handler changed in the state
         that is not replayed; then the error is the answer, unless the response is deferred and was
         resolved by this."""
+        self.timeout_ms = timeout_ms
+        """How long the response waits for the records to be committed, where that is not as long as
+        any of this coordinator."""

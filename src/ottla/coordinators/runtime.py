@@ -14,6 +14,7 @@ from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
+from ottla.records.errors import CorruptRecord
 from ottla.replication.leader import Leader
 from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
@@ -24,6 +25,13 @@ _MANY_RECORDS = 1000
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 
+_CORRUPT = (
+    "%s cannot be loaded, its log in %s is damaged: %s. The clients whose state it keeps are "
+    "refused until it is repaired. `ottla dump-log --check` names the segment; stop the broker, "
+    "restore that from a backup, or delete it and those after it (what they say is lost), and "
+    "start again."
+)
+
 S = TypeVar("S", bound=State)
 T = TypeVar("T")
 
@@ -32,9 +40,12 @@ class Runtime(Generic[S]):
     """Owned by the broker. `partition_count` is that of the coordinator's topic, known once it
     exists."""
 
-    def __init__(self, make_state: Callable[[ShardTimers], S], clock: Clock) -> None:
+    def __init__(
+        self, make_state: Callable[[ShardTimers], S], clock: Clock, answer_timeout_ms: int
+    ) -> None:
         self._make_state = make_state
         self._clock = clock
+        self._answer_timeout_ms = answer_timeout_ms
         self._shards: dict[int, Shard[S]] = {}
         self._loading: set[asyncio.Task[None]] = set()
         # One after another: slices of many shards would add up before the loop serves anyone.
@@ -65,14 +76,16 @@ class Runtime(Generic[S]):
         task.add_done_callback(self._loading.discard)
 
     def _new_shard(self, leader: Leader) -> Shard[S]:
-        shard = Shard(leader, self._make_state, self._clock)
+        shard = Shard(leader, self._make_state, self._clock, self._answer_timeout_ms)
         self._shards[leader.topic_partition.partition] = shard
         return shard
 
     async def _load(self, shard: Shard[S]) -> None:
-        """A disk that cannot be read has failed, and the shard with it. Whatever else ends the
-        loading may pass: it begins anew after a pause."""
+        """A disk that cannot be read has failed, and the shard with it; so has one that gave back
+        other bytes than were written. Whatever else ends the loading may pass: it begins anew after
+        a pause, and is told of once."""
         pause_s = _FIRST_PAUSE_S
+        told = ""
         leader = shard.leader
         number = leader.topic_partition.partition
         while self._shards.get(number) is shard:
@@ -87,10 +100,17 @@ class Runtime(Generic[S]):
                 logger.error("%s cannot be loaded: %s", leader.topic_partition, error)
                 shard.close()
                 return
-            except Exception:
-                logger.exception(
-                    "loading %s failed; trying again in %.1f s", leader.topic_partition, pause_s
-                )
+            except CorruptRecord as error:
+                logger.error(_CORRUPT, leader.topic_partition, leader.log.path, error)
+                shard.close()
+                return
+            except Exception as error:
+                if repr(error) != told:
+                    told = repr(error)
+                    logger.exception(
+                        "loading %s failed; trying again until it succeeds",
+                        leader.topic_partition,
+                    )
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             if self._shards.get(number) is shard:

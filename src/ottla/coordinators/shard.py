@@ -3,7 +3,8 @@
 An operation sees the state that those before it left. Its records get their place in the log as one
 batch and are replayed at once, so that the next operation need not wait; but nothing leaves the
 shard before all that it rests on is committed: its answer is parked until then, and so is that of
-an operation which has only looked. Where nothing waits to be committed, nothing is parked.
+an operation which has only looked. Where nothing waits to be committed, nothing is parked. Who is
+parked for too long hears COORDINATOR_NOT_AVAILABLE and asks again; what it has written stands.
 
 So nothing is ever rolled back. What could not get its place was not replayed; when what has its
 place cannot be committed, the shard is lost as a whole: all that is parked is told NOT_COORDINATOR,
@@ -98,10 +99,15 @@ class Shard(Generic[S]):
     which the next leader loads the same state."""
 
     def __init__(
-        self, leader: Leader, make_state: Callable[[ShardTimers], S], clock: Clock
+        self,
+        leader: Leader,
+        make_state: Callable[[ShardTimers], S],
+        clock: Clock,
+        answer_timeout_ms: int,
     ) -> None:
         self.leader = leader
         self._clock = clock
+        self._answer_timeout_ms = answer_timeout_ms
         self._timers = ShardTimers(self, clock)
         self._state = make_state(self._timers)
         self._parked: set[asyncio.Future[None]] = set()
@@ -127,9 +133,10 @@ class Shard(Generic[S]):
         while offset < log.next_offset and not self.is_closed:
             if offset >= log.log_end_offset:
                 try:
-                    await self._committed()  # A marker is being written.
+                    await self._committed(None)  # A marker is being written.
                 except KafkaError:
                     if not self.is_closed:
+                        log.folder.check_online()
                         raise
                 continue
             found = log.read(offset, _LOAD_BYTES, max_offset=log.log_end_offset, at_least_one=True)
@@ -143,7 +150,10 @@ class Shard(Generic[S]):
                 raise log.read_failed(error) from error
             if isinstance(found, Cold):
                 continue
+            began_at = offset
             for position, header in iter_headers(content, allow_partial=True):
+                if header.next_offset <= offset:
+                    break
                 offset = header.next_offset
                 batch = content[position : position + header.size_bytes]
                 if header.is_control:
@@ -159,6 +169,8 @@ class Shard(Generic[S]):
                             slice_ends_s = self._clock.monotonic_s() + LOAD_SLICE_S
                 except CorruptRecord as error:  # The rest of its batch with it.
                     self._pass_over(header.base_offset, error)
+            if offset == began_at:
+                raise CorruptRecord(f"what lies at offset {offset} is no record batch")
         if not self.is_closed:
             # At once: a marker that came after the last look at the log would be overlooked.
             self.serve()
@@ -224,7 +236,7 @@ class Shard(Generic[S]):
             return operation(self._state)
         finally:  # A refusal, too, may rest on what is not committed.
             if not self.leader.is_all_committed:
-                await self._committed()
+                await self._committed(self._answer_timeout_ms)
 
     def tell(self, operation: Callable[[S], None]) -> None:
         """News of the world outside: no records, no answer."""
@@ -238,16 +250,22 @@ class Shard(Generic[S]):
             self._lose_unless_committed()
 
     async def write(
-        self, operation: Callable[[S], Result[T]], within: Transaction | None = None
+        self,
+        operation: Callable[[S], Result[T]],
+        within: Transaction | None = None,
+        *,
+        is_patient: bool = False,
     ) -> T:
         """Runs an operation; returns its response when that rests on committed records only.
-        Within a transaction its own wait for that one's end."""
+        Within a transaction its own wait for that one's end. Who is patient waits for as long as
+        that takes."""
         self._check_serving()
+        timeout_ms = None if is_patient else self._answer_timeout_ms
         try:
             result = operation(self._state)
         except KafkaError:
             if not self.leader.is_all_committed:
-                await self._committed()  # It may rest on what is not.
+                await self._committed(timeout_ms)  # It may rest on what is not.
             raise
         if result.records:
             try:
@@ -263,7 +281,9 @@ class Shard(Generic[S]):
         response = result.response
         answer = await _resolved(response) if isinstance(response, Deferred) else response
         if not self.leader.is_all_committed:
-            await self._committed()
+            if result.timeout_ms is not None and not is_patient:
+                timeout_ms = result.timeout_ms
+            await self._committed(timeout_ms)
         return answer
 
     def _append(self, result: Result[Any], within: Transaction | None) -> None:
@@ -334,8 +354,8 @@ class Shard(Generic[S]):
 
     # -- what waits to be committed ---------------------------------------------------------
 
-    async def _committed(self) -> None:
-        """Parks whoever asks until all that has a place now is committed."""
+    async def _committed(self, timeout_ms: int | None) -> None:
+        """Parks whoever asks until all that has a place now is committed, or it took too long."""
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked.add(parked)
 
@@ -349,7 +369,18 @@ class Shard(Generic[S]):
                 parked.set_exception(as_coordinator_error(error))
 
         self.leader.when_committed(end)
-        await parked
+        if timeout_ms is None:
+            await parked
+            return
+        too_late = KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{self.leader.topic_partition} took longer than {timeout_ms} ms to commit",
+        )
+        timer = self._clock.call_later(timeout_ms / 1000, lambda: end(too_late))
+        try:
+            await parked
+        finally:
+            timer.cancel()
 
     def _call_when_committed(self, on_committed: Callable[[], None]) -> None:
         def call(error: KafkaError | None) -> None:
@@ -425,7 +456,8 @@ class ShardTimers:
             return operation()
 
         try:
-            await self._shard.write(checked)
+            # Run again by this timer for an answer that nobody waits for, it would be done twice.
+            await self._shard.write(checked, is_patient=True)
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_COORDINATOR and name not in self._timers:
                 self.schedule(name, _TIMER_RETRY_MS, operation)

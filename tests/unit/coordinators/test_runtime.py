@@ -6,10 +6,11 @@ import pytest
 
 from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.records.batch import ATTRIBUTES_AT, LENGTH_AT, MAGIC_AT
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from tests.support.simulated_broker import SimulatedBroker, with_broker
-from tests.unit.coordinators.test_shard import PRODUCER, Counters
+from tests.unit.coordinators.test_shard import PRODUCER, TIMEOUT_MS, Counters
 
 
 async def runtime_over(broker: SimulatedBroker, partition_count: int) -> Runtime[Counters]:
@@ -18,7 +19,7 @@ async def runtime_over(broker: SimulatedBroker, partition_count: int) -> Runtime
 
 
 def lead_all(broker: SimulatedBroker, partition_count: int) -> Runtime[Counters]:
-    runtime = Runtime(Counters, VirtualClock(broker.loop))
+    runtime = Runtime(Counters, VirtualClock(broker.loop), TIMEOUT_MS)
     runtime.partition_count = partition_count
     for number in range(partition_count):
         runtime.become_leader(broker.machine.broker.replicas.partition("state", number).leader)
@@ -66,7 +67,7 @@ def test_what_this_broker_does_not_lead_is_not_its_business() -> None:
         with pytest.raises(KafkaError) as raised:
             await runtime.write("a", lambda s: s.add("a"))
         assert raised.value.code is ErrorCode.NOT_COORDINATOR
-        nothing: Runtime[Counters] = Runtime(Counters, VirtualClock(broker.loop))
+        nothing: Runtime[Counters] = Runtime(Counters, VirtualClock(broker.loop), TIMEOUT_MS)
         with pytest.raises(KafkaError) as raised:
             await nothing.write("a", lambda s: s.add("a"))
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -99,6 +100,58 @@ def test_a_shard_that_cannot_be_read_has_a_disk_that_failed(
         await broker.machine.start()
 
     with_broker(test)
+
+
+def patch(broker: SimulatedBroker, path: str, position: int, content: bytes) -> None:
+    file = broker.machine.disk.open(path)
+    file.write_at(position, (content,))
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "content"),
+    [
+        pytest.param(MAGIC_AT, b"\x07", id="magic"),
+        pytest.param(LENGTH_AT, b"\xff\xff\xff\xff", id="negative length"),
+        pytest.param(LENGTH_AT, b"\x7f\xff\xff\xff", id="huge length"),
+        pytest.param(LENGTH_AT, b"\x00\x00\x00\x01", id="tiny length"),
+        pytest.param(ATTRIBUTES_AT + 2, b"\xff\xff\xff\xf0", id="negative offset delta"),
+    ],
+)
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_damaged_log_is_told_of_once_with_its_remedy(
+    at: int, content: bytes, batch: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        for _ in range(3):
+            await runtime.write("a", lambda s: s.add("a"))
+        await runtime.close()
+        path = "/data/state-0/00000000000000000000.log"
+        size = broker.machine.disk.size(path) // 3
+        patch(broker, path, batch * size + at, content)
+        again = lead_all(broker, 1)
+        await asyncio.sleep(600)
+        with pytest.raises(KafkaError) as raised:
+            await again.write("a", lambda s: s.add("a"))
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        assert not again.leads(0)
+        await again.close()
+        # The remedy:
+        await broker.machine.stop()
+        for name in broker.machine.disk.list_folder("/data/state-0"):
+            if name.startswith("0"):
+                broker.machine.disk.remove(f"/data/state-0/{name}")
+        await broker.machine.start()
+        mended = lead_all(broker, 1)
+        await asyncio.sleep(1)
+        assert await mended.write("a", lambda s: s.add("a")) == 1
+        await mended.close()
+
+    with_broker(test)
+    (error,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert error.startswith("state-0 cannot be loaded, its log in /data/state-0 is damaged: ")
+    assert "`ottla dump-log --check`" in error
 
 
 def test_a_shard_that_is_lost_is_led_by_nobody_and_missed_in_lists() -> None:
@@ -134,12 +187,12 @@ def test_loading_that_fails_for_another_reason_is_tried_again(
         runtime = await runtime_over(broker, 1)
         await runtime.write("a", lambda s: s.add("a"))
         await runtime.close()
-        again: Runtime[Stumbling] = Runtime(Stumbling, VirtualClock(broker.loop))
+        again: Runtime[Stumbling] = Runtime(Stumbling, VirtualClock(broker.loop), TIMEOUT_MS)
         again.partition_count = 1
         again.become_leader(broker.machine.broker.replicas.partition("state", 0).leader)
         await asyncio.sleep(5)
         assert await again.read("a", lambda s: s.counts) == {"a": 1}
-        assert caplog.text.count("loading state-0 failed; trying again") == 2
+        assert caplog.text.count("loading state-0 failed; trying again") == 1
         await again.close()
 
     with_broker(test)

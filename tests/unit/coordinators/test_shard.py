@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -28,12 +28,16 @@ from ottla.records.batch import (
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.leader import Leader
+from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
 from ottla.storage.pending_write import PendingWrite
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
+from tests.support.held_writes import HeldWrites
 from tests.support.simulated_broker import SimulatedBroker, with_broker
+
+TIMEOUT_MS = 5000
 
 
 class CountKey(Message, api_key=1, versions="0"):
@@ -103,7 +107,7 @@ async def leader_of(broker: SimulatedBroker) -> Leader:
 
 
 async def open_shard(broker: SimulatedBroker) -> Shard[Counters]:
-    shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
+    shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop), TIMEOUT_MS)
     await shard.load()
     return shard
 
@@ -138,7 +142,7 @@ def test_what_was_loaded_is_synced_where_every_write_is() -> None:
 
 def test_a_shard_that_loads_or_is_closed_says_so() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
+        shard = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop), TIMEOUT_MS)
         with pytest.raises(KafkaError) as raised:
             await shard.read(lambda s: s.counts)
         assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -310,7 +314,7 @@ def test_loading_sees_a_marker_that_is_written_meanwhile() -> None:
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await write_within(shard, "a")
-        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
+        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop), TIMEOUT_MS)
         loading = asyncio.create_task(again.load())
         await asyncio.sleep(0)
         end_transaction(again, is_commit=True)
@@ -328,19 +332,30 @@ def test_a_shard_that_is_closed_while_a_marker_is_written_just_ends_loading(
         shard = await open_shard(broker)
         await write_within(shard, "a")
         become_slow(shard)
-        written = Leader._written
-        held: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(Leader, "_written", lambda *args: held.append(args))
+        held = HeldWrites(monkeypatch)
         end_transaction(shard, is_commit=True)
-        again = Shard(shard.leader, Counters, VirtualClock(broker.loop))
+        again = Shard(shard.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
         loading = asyncio.create_task(again.load())
         await asyncio.sleep(1)
         assert not loading.done()
         again.close()
         await loading
         assert not again.is_serving
-        (marker,) = held
-        written(*marker)
+        held.release()
+
+    with_broker(test)
+
+
+def test_a_disk_that_fails_while_loading_waits_for_a_marker_ends_the_loading() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        become_slow(shard)
+        broker.machine.disk.fail(Fault("write_at", "/data/state-0"))
+        end_transaction(shard, is_commit=True)
+        again = Shard(shard.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+        with pytest.raises(StorageFailure):
+            await again.load()
 
     with_broker(test)
 
@@ -351,7 +366,7 @@ def test_a_state_that_cannot_begin_serves_nobody() -> None:
             raise ValueError("a bug of ours")
 
     async def test(broker: SimulatedBroker) -> None:
-        shard = Shard(await leader_of(broker), Stumbling, VirtualClock(broker.loop))
+        shard = Shard(await leader_of(broker), Stumbling, VirtualClock(broker.loop), TIMEOUT_MS)
         with pytest.raises(ValueError, match="a bug of ours"):
             shard.serve()
         assert not shard.is_serving
@@ -365,7 +380,7 @@ def test_loading_sees_a_marker_that_is_written_while_the_log_is_synced(
     async def test(broker: SimulatedBroker) -> None:
         shard = await open_shard(broker)
         await write_within(shard, "a")
-        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop))
+        again = Shard(await leader_of(broker), Counters, VirtualClock(broker.loop), TIMEOUT_MS)
 
         async def flush(_: Log) -> None:
             end_transaction(again, is_commit=True)
@@ -551,6 +566,57 @@ def test_losing_the_shard_answers_all_that_is_parked() -> None:
         for error in await asyncio.gather(*tasks, return_exceptions=True):
             assert isinstance(error, KafkaError)
             assert error.code is ErrorCode.NOT_COORDINATOR
+
+    with_broker(test)
+
+
+def test_an_answer_that_waits_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has written stands: its client asks again."""
+
+    def refuse(state: Counters) -> Result[int]:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        become_slow(shard)
+        held = HeldWrites(monkeypatch)
+        began_s = broker.loop.time()
+        asked = [
+            shard.write(lambda s: s.add("a")),
+            shard.write(lambda s: s.add("a")),
+            shard.write(refuse),
+            shard.read(lambda s: s.counts["a"]),
+        ]
+        for error in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert error.message == "state-0 took longer than 5000 ms to commit"
+        assert broker.loop.time() - began_s == pytest.approx(TIMEOUT_MS / 1000)
+        patient = asyncio.create_task(shard.write(lambda s: s.add("a"), is_patient=True))
+        longer = asyncio.create_task(shard.write(lambda s: Result(7, timeout_ms=60_000)))
+        await asyncio.sleep(50)
+        held.release()
+        assert await patient == 3
+        assert await longer == 7
+        assert await shard.read(lambda s: s.counts) == {"a": 3}
+
+    with_broker(test)
+
+
+def test_a_timer_waits_for_its_records_as_long_as_that_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given up and run again it would do its work twice."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await shard.write(lambda s: s.add_later("a", 100))
+        become_slow(shard)
+        held = HeldWrites(monkeypatch)
+        await asyncio.sleep(60)
+        held.release()
+        await asyncio.sleep(60)
+        assert await shard.read(lambda s: s.counts) == {"a": 1}
 
     with_broker(test)
 

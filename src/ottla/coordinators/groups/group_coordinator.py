@@ -46,7 +46,7 @@ class GroupCoordinator(Runtime["GroupShard"]):
                 )
             )
 
-        super().__init__(make_shard, clock)
+        super().__init__(make_shard, clock, config().offsets_commit_timeout_ms)
 
     def topics_changed(self, names: Iterable[str]) -> None:
         """Made, deleted, or with more partitions: groups that read them are assigned anew."""

@@ -67,7 +67,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         def make_shard(timers: ShardTimers) -> TransactionShard:
             return TransactionShard(TransactionContext(timers, config, clock.now_ms, rng, self))
 
-        super().__init__(make_shard, clock)
+        super().__init__(make_shard, clock, config().request_timeout_ms)
         self._config = config
         self._producer_ids = producer_ids
         self._markers = markers

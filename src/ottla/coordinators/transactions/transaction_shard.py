@@ -234,6 +234,7 @@ class TransactionShard:
             (changed.to_record(),),
             on_replayed=lambda: self._take(changed),
             on_committed=on_committed,
+            timeout_ms=changed.timeout_ms,
         )
 
     def _find(self, transactional_id: str) -> Transaction:

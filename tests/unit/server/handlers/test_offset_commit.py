@@ -7,6 +7,7 @@ import pytest
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from tests.support.held_writes import HeldWrites
 from tests.support.raw_group import commit_request
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import (
@@ -51,6 +52,23 @@ def test_topics_are_named_as_the_client_did() -> None:
         assert by_name.name == "t"
 
     with_broker(test)
+
+
+def test_a_commit_waits_for_its_disk_no_longer_than_the_setting_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        broker.machine.broker.logs.folders[0].wrote(1.0)  # From now on it is a slow one.
+        held = HeldWrites(monkeypatch)
+        began_s = broker.loop.time()
+        assert await commit(broker, "g", {"t": {0: 5}}) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert broker.loop.time() - began_s == pytest.approx(0.7, abs=0.1)
+        held.release()
+        assert await committed(broker, "g") == {("t", 0): 5}
+
+    with_broker(test, offsets_commit_timeout_ms="700")
 
 
 def test_only_members_of_the_generation_commit() -> None:
