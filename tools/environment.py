@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, NoReturn
 _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv"
 _PYTHON = _VENV / "bin" / "python"
+_PREPARE_TIMEOUT_S = 300
 
 
 class Profile(NamedTuple):
@@ -76,6 +77,8 @@ def _set_up(profile: str) -> None:
     _install_locked(profile)
     _say("installing ottla itself, as a link to its source")
     _run(*install_command(str(_PYTHON)), "--no-deps", "--editable", str(_ROOT))
+    if "pipeline" in PROFILES[profile].includes:
+        _prepare_spark()
     for name in PROFILES[profile].includes:
         _stamp(name).write_bytes(_expected_stamp(name))
     _say(f"ready after {time.monotonic() - start_s:.0f} s")
@@ -112,6 +115,22 @@ def _install_locked(profile: str) -> None:
     if process.returncode != 0:
         sys.stderr.write(output.decode(errors="replace"))
         _fail(command, process.returncode)
+
+
+def _prepare_spark() -> None:
+    """Without, it starts as well, and takes twice as long for it."""
+    _say("preparing Spark so that it starts in half the time: half a minute, once")
+    command = (str(_PYTHON), "-P", "-m", "ottla", "pipeline", "prepare")
+    script, deadline_s = os.getppid(), time.monotonic() + _PREPARE_TIMEOUT_S
+    with _child(command, stdout=sys.stderr) as process:
+        while process.poll() is None:
+            if os.getppid() != script:
+                os.kill(os.getpid(), signal.SIGTERM)
+            if time.monotonic() > deadline_s:
+                process.terminate()
+            time.sleep(0.05)
+    if process.returncode != 0:
+        _say("Spark is not prepared and starts slower; to try again: ./ottla pipeline prepare")
 
 
 class _Progress:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-
-import pyspark
 
 from bench import client, process, topics
 from bench.benchmark import Measures, Setting
 from bench.broker import BenchError, Broker
 from ottla.cli.child_pipeline import ChildPipeline
-from ottla.pipeline.run.class_archive import ClassArchive
-from ottla.pipeline.run.java import find_java
 
 _PARTITIONS = 4
 _RECORDS = 3000
@@ -24,7 +19,7 @@ _LOOK_S = 0.02
 
 class PipelineStart:
     """The activity pipeline as the demo runs it, each time from nothing: until the batch of its
-    first query has ended. Java's archive of classes is there, as it is from the second run on."""
+    first query has ended. Spark is prepared, as it is after the set-up of a clone."""
 
     name = "pipeline_start"
     needs_java = True
@@ -38,10 +33,7 @@ class PipelineStart:
         common = ("--topic", self._topic, "--bootstrap", self._broker.address)
         count = ("--count", str(_RECORDS), "--fast")
         client.run([sys.executable, "-P", "-m", "ottla", "generate", "activity", *count, *common])
-        archive = ClassArchive.of(find_java().runtime, Path(pyspark.__file__).parent)
-        if archive is not None:
-            with self._pipeline() as pipeline:
-                _wait_for(pipeline, lambda: archive.path() is not None)
+        client.run([sys.executable, "-P", "-m", "ottla", "pipeline", "prepare"])
 
     def measure(self) -> Measures:
         begin_s = time.perf_counter()

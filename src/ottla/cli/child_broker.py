@@ -32,7 +32,9 @@ class ChildBroker:
     only be for those data. It is in a session of its own, so that Ctrl-C reaches its parent only.
     It also ends when its parent was killed; its data stays then."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_on_usual_port: bool = True) -> None:
+        """On the usual port if that is free, and else, or where nobody should find it, on any."""
+        self._is_on_usual_port = is_on_usual_port
         self.bootstrap = ""
         self.port = 0
         self.start_s = 0.0
@@ -40,9 +42,8 @@ class ChildBroker:
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> ChildBroker:
-        """On the usual port if that is free, and else on any."""
         try:
-            if not _is_taken(DEFAULT_PORT):
+            if self._is_on_usual_port and not _is_taken(DEFAULT_PORT):
                 try:
                     return self._start(DEFAULT_PORT)
                 except Failure:

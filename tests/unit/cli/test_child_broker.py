@@ -96,6 +96,8 @@ def test_it_takes_another_port_where_the_usual_one_is_taken(
     with ChildBroker() as broker:
         assert broker.port == child_broker.DEFAULT_PORT
         assert broker.bootstrap == f"127.0.0.1:{broker.port}"
+    with ChildBroker(is_on_usual_port=False) as broker:
+        assert broker.port not in (0, child_broker.DEFAULT_PORT)
 
 
 def test_a_port_that_is_bound_but_does_not_answer_is_not_insisted_on(

@@ -33,7 +33,8 @@ if [ -e "$ROOT/fail-at-$1" ]; then exit 3; fi
 if [ "$1" = venv ]; then
     for folder; do :; done
     mkdir -p "$folder/bin"
-    printf '#!/bin/sh\\necho "runs $*"\\n' >"$folder/bin/python"
+    printf '#!/bin/sh\\necho "runs $*"\\ncase "$*" in *prepare) exit $PREPARED ;; esac\\n' \\
+        >"$folder/bin/python"
     chmod +x "$folder/bin/python"
 fi
 """
@@ -62,10 +63,13 @@ class Clone:
         (self.path / name).write_text(script)
         (self.path / name).chmod(0o755)
 
-    def run(self, *args: str, command: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *args: str, command: str | None = None, prepared: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """`prepared` is the exit code of what prepares Spark."""
         return subprocess.run(
             [command or str(self.root / "ottla"), *args],
-            env={"PATH": str(self.path), "ROOT": str(self.root)},
+            env={"PATH": str(self.path), "ROOT": str(self.root), "PREPARED": str(prepared)},
             capture_output=True,
             text=True,
             check=False,
@@ -112,6 +116,16 @@ def test_what_runs_spark_has_it_installed_and_is_told_how_large_it_is(
     assert "requirements/pipeline.txt): up to 650 MB to download, 1100 MB on disk" in said
     assert clone.calls() == WHOLE_SET_UP[1:]
     assert (clone.run(*command.split()).stderr, clone.run("topics").stderr) == ("", "")
+
+
+def test_spark_is_prepared_once_and_does_without(clone: Clone) -> None:
+    prepares = "runs -P -m ottla pipeline prepare\n"
+    assert prepares not in clone.run("topics").stderr
+    done = clone.run("demo", prepared=1)
+    assert (done.returncode, done.stdout) == (0, "runs -P -m ottla demo\n")
+    assert prepares in done.stderr
+    assert "Spark is not prepared and starts slower; to try again: ./ottla pipeline" in done.stderr
+    assert clone.run("demo").stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ottla.cli.pipeline.options import (
     need_extra,
     settings_options,
 )
+from ottla.cli.pipeline.prepare import prepare
 from ottla.cli.pipeline.run import replay, run
 from ottla.cli.pipeline.show import show
 from ottla.cli.pipeline.view import COLUMNS, input_text, row_of, status_json
@@ -36,7 +37,7 @@ class _InOrder(CommandGroup):
     """Commands as one needs them, not by the alphabet."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["list", "describe", "run", "status", "show", "replay", "maintain"]
+        return ["list", "describe", "run", "status", "show", "replay", "maintain", "prepare"]
 
 
 @click.group("pipeline", cls=_InOrder)
@@ -274,3 +275,4 @@ def _maintained(table: LakeTable, retention_hours: int, *, is_dry_run: bool) -> 
 command.add_command(run)
 command.add_command(show)
 command.add_command(replay)
+command.add_command(prepare)

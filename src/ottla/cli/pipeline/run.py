@@ -170,7 +170,6 @@ def _locked(lock: Any) -> Iterator[None]:
 
 
 def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
-    from ottla.pipeline.run.class_archive import class_archive_made
     from ottla.pipeline.run.runner import JobFailed, JobRun
 
     # Before Spark is started, which takes some seconds.
@@ -183,7 +182,6 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
         spark = _new_session(job.name, settings, shown, hold)
         log_accumulators(spark)
         stack.callback(spark.stop)
-        stack.enter_context(class_archive_made(spark, settings.folder))
         # Spark's own handler would only cancel what it computes.
         take_over()
         job_run = JobRun(

@@ -87,15 +87,15 @@ class JavaProcess:
             for name in given:
                 del os.environ[name]
 
-    def end(self) -> None:
-        """In order: when Spark has stopped."""
+    def end(self, patience_s: float = _END_TIMEOUT_S) -> None:
+        """In order: when Spark has stopped. After `patience_s` it is killed."""
         if self._gateway is not None:
             # A thread of py4j tells Java of every object that Python has dropped, and logs an error
             # where nobody answers.
             self._gateway._gateway_client.is_connected = False
         self._close_input()
         try:
-            exit_code = self._process.wait(_END_TIMEOUT_S)
+            exit_code = self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self.kill()
             self._process.wait()

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.pipeline.run.class_archive import CLASS_LIST, ClassArchive
+from ottla.pipeline.run.class_archive import ClassArchive
 from ottla.pipeline.run.fork_server import forking_python
 from ottla.pipeline.run.java import JavaHome, find_java
 from ottla.pipeline.run.java_process import JavaEnded, JavaProcess
@@ -67,12 +67,13 @@ def new_session(
     folder: Path,
     on_stage: Callable[[Stage], None] = lambda stage: None,
     on_java: Callable[[JavaProcess], None] = lambda java: None,
+    archive_to_make: ClassArchive | None = None,
 ) -> SparkSession:
     """`settings` are Spark's own, and win over ours. In `folder` are Spark's warehouse and its
     log, `spark.log`: warnings and errors of the driver go there, with all that it and its Python
     workers print; the terminal is left to whoever called. `on_stage` is called when Java answers,
     and when Spark is ready; `on_java` as soon as it is started: it ends with this process, unless
-    it is ended before.
+    it is ended before. `archive_to_make`: Java writes it when it ends.
 
     One at a time in a process, and one JVM: a second session, after the first was stopped, still
     writes to the log of the first."""
@@ -96,7 +97,7 @@ def new_session(
     java = find_java()
     with _environment(master, java):
         given = {"spark.app.name": name, "spark.master": master, **found}
-        _start_java(given, java, folder, on_java)
+        _start_java(given, java, folder, on_java, archive_to_make)
         on_stage("Java")
         session = builder.master(master).config(map=dict(found)).getOrCreate()
     on_stage("Spark session")
@@ -108,10 +109,10 @@ def _start_java(
     home: JavaHome,
     folder: Path,
     on_java: Callable[[JavaProcess], None],
+    archive_to_make: ClassArchive | None = None,
 ) -> None:
     """Unless this process has one."""
     from pyspark import SparkContext
-    from pyspark.find_spark_home import _find_spark_home
 
     if SparkContext._gateway is not None:
         return
@@ -122,18 +123,27 @@ def _start_java(
         on_java(java)
         return java.connect()
 
-    archive = None
-    # With classes of others in front of Spark's it would be another one.
-    if "spark.driver.extraClassPath" not in settings:
-        archive = ClassArchive.of(home.runtime, Path(_find_spark_home()))
-    try:
-        gateway = started("" if archive is None else archive.java_options(folder / CLASS_LIST))
-    except JavaEnded:
-        # It may be the archive that Java died of.
-        if archive is None or not archive.delete():
-            raise
-        gateway = started("")
+    if archive_to_make is not None:
+        gateway = started(archive_to_make.making_options(home))
+    else:
+        # With classes of others in front of Spark's it would be another one.
+        is_usual = "spark.driver.extraClassPath" not in settings
+        archive = class_archive(home) if is_usual else None
+        try:
+            gateway = started("" if archive is None else archive.java_options())
+        except JavaEnded:
+            # It may be the archive that Java died of.
+            if archive is None or not archive.delete():
+                raise
+            gateway = started("")
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+def class_archive(java: JavaHome) -> ClassArchive | None:
+    """Of this Java and the Spark that is installed. None where nothing can be kept."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    return ClassArchive.of(java.runtime, Path(_find_spark_home()))
 
 
 def session_settings(master: str, folder: Path) -> dict[str, str]:

@@ -130,3 +130,14 @@ def test_control_c_is_not_for_it(home: Path) -> None:
     process = java(home, "kill -INT $$; echo goes on; cat")
     logged(home, "goes on")
     process.end()
+
+
+def test_whoever_ends_it_says_how_long_it_may_take(home: Path) -> None:
+    process = java(home, 'trap "" TERM; echo ready; while :; do sleep 0.01; done')
+    logged(home, "ready")
+    process.end(patience_s=0)
+    assert process._process.returncode == -9
+
+    process = java(home, "cat; sleep 0.1; echo written")
+    process.end(patience_s=300)
+    assert "written" in (home / "log").read_text()

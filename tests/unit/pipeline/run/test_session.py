@@ -100,10 +100,10 @@ def java(monkeypatch: pytest.MonkeyPatch) -> type[Java]:
     return Java
 
 
-def start_java(folder: Path, **settings: str) -> None:
+def start_java(folder: Path, made: ClassArchive | None = None, **settings: str) -> None:
     home = JavaHome(folder, 17, is_bundled=False, runtime=folder)
     given = {"spark.driver.extraJavaOptions": "-Da=b", **settings}
-    session._start_java(given, home, folder, lambda java: None)
+    session._start_java(given, home, folder, lambda java: None, made)
 
 
 def test_java_that_dies_of_its_archive_is_started_without(
@@ -123,7 +123,17 @@ def test_java_that_dies_without_one_has_died(
     monkeypatch.setattr(ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0"))
     with pytest.raises(JavaEnded):
         start_java(tmp_path)
-    assert "DumpLoadedClassList" in java.options[0]
+    assert java.options[0] == " -Da=b"
     # Classes in front of Spark's would make another archive.
     start_java(tmp_path, **{"spark.driver.extraClassPath": "a.jar"})
     assert java.options[1] == " -Da=b"
+
+
+def test_java_that_makes_an_archive_uses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: type[Java]
+) -> None:
+    (tmp_path / "classes-0-6.jsa").write_text("broken")
+    monkeypatch.setattr(ClassArchive, "making_options", lambda *_: "-XX:ArchiveClassesAtExit=a")
+    with pytest.raises(JavaEnded):
+        start_java(tmp_path, ClassArchive(tmp_path / "classes-0"))
+    assert java.options == ["-XX:ArchiveClassesAtExit=a -Da=b"]
