@@ -23,7 +23,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 def loaded(java: JavaHome, *options: str) -> list[str]:
     """What Java says of the class."""
-    command = [java.path / "bin" / "java", *options, "-Xlog:class+load"]
+    command = [str(java.path / "bin" / "java"), *options, "-Xlog:class+load"]
     command += ["-cp", f"{SPARK_HOME}/jars/*", SPARK, "--version"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     return [line for line in said.stdout.splitlines() if f"{SPARK} " in line]
@@ -60,7 +60,12 @@ def test_a_prepared_spark_has_its_classes_out_of_the_archive(tmp_path: Path) -> 
     archive = json.loads(done.stdout)["archive"]
     # As Spark starts its driver: with another class path Java would not take it.
     options = f"-XX:SharedArchiveFile={archive} -Xlog:class+load:file={tmp_path / 'loaded'}"
-    submit = [SPARK_HOME / "bin" / "spark-submit", "--driver-java-options", options, "--version"]
+    submit = [
+        str(SPARK_HOME / "bin" / "spark-submit"),
+        "--driver-java-options",
+        options,
+        "--version",
+    ]
     environment["JAVA_HOME"] = str(find_java().path)
     subprocess.run(submit, env=environment, capture_output=True, check=True)
     lines = (tmp_path / "loaded").read_text().splitlines()

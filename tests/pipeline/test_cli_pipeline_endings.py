@@ -16,12 +16,13 @@ from tests.support.ottla_process import OttlaProcess
 from tests.support.pipeline_cli import PipelineCli
 from tests.support.terminal import Terminal
 
-COMMANDS = ("pipeline run", "pipeline replay", "demo", "zookeeper")
+COMMANDS = ("pipeline run", "pipeline replay", "pipeline prepare", "demo", "zookeeper")
 MOMENTS_S = (0.0, 0.5, 1.5, 3.0, 5.0, 8.0, 12.0, 16.0)
 SOME_MOMENTS = [
     ("pipeline run", 0.2, signal.SIGINT),
     ("pipeline run", 3.0, signal.SIGTERM),
     ("pipeline replay", 1.5, signal.SIGINT),
+    ("pipeline prepare", 3.0, signal.SIGINT),
     ("demo", 4.0, signal.SIGTERM),
     ("zookeeper", 0.5, signal.SIGTERM),
 ]
@@ -30,7 +31,7 @@ ALL_MOMENTS = [
     for command in COMMANDS
     for index, moment_s in enumerate(MOMENTS_S)
 ]
-CUT_SHORT = ("pipeline replay",)
+CUT_SHORT = ("pipeline replay", "pipeline prepare")
 END_S = 60.0
 """A busy machine is slow."""
 BAD_WORDS = ("Traceback", "Py4J", "Exception", "Error", "incubator", "WARN")
@@ -87,9 +88,12 @@ def test_while_it_starts(
     args = {
         "pipeline run": arguments(cli, topic),
         "pipeline replay": [*arguments(cli, topic, "replay"), "--from", "0", "--yes"],
+        "pipeline prepare": ["pipeline", "prepare"],
         "demo": ["demo"],
         "zookeeper": ["zookeeper", "--listen", "127.0.0.1:0", "--data-dir", str(cli.folder / "z")],
     }
+    if command == "pipeline prepare":  # what is prepared already would be done at once
+        environment["XDG_CACHE_HOME"] = str(cli.folder / "cache")
     with Terminal(args[command], environment) as terminal:
         terminal.wait_until_signals_are_taken()
         terminal.watch(moment_s)

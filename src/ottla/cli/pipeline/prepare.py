@@ -111,8 +111,9 @@ def _run_job(archive: ClassArchive, folder: Path, began_s: float) -> None:
         warn(stage_line(stage, time.monotonic() - began_s))
 
     with ExitStack() as stack:
-        broker = stack.enter_context(ChildBroker(is_on_usual_port=False))
-        stack.enter_context(at_end(broker.kill))
+        broker = ChildBroker(is_on_usual_port=False)
+        stack.enter_context(at_end(broker.end))
+        stack.enter_context(broker)
         _generate(broker.bootstrap)
         places = {
             "bootstrap": broker.bootstrap,

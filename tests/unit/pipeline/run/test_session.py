@@ -100,9 +100,11 @@ def java(monkeypatch: pytest.MonkeyPatch) -> type[Java]:
     return Java
 
 
-def start_java(folder: Path, made: ClassArchive | None = None, **settings: str) -> None:
+def start_java(
+    folder: Path, settings: Mapping[str, str] | None = None, made: ClassArchive | None = None
+) -> None:
     home = JavaHome(folder, 17, is_bundled=False, runtime=folder)
-    given = {"spark.driver.extraJavaOptions": "-Da=b", **settings}
+    given = {"spark.driver.extraJavaOptions": "-Da=b", **(settings or {})}
     session._start_java(given, home, folder, lambda java: None, made)
 
 
@@ -125,7 +127,7 @@ def test_java_that_dies_without_one_has_died(
         start_java(tmp_path)
     assert java.options[0] == " -Da=b"
     # Classes in front of Spark's would make another archive.
-    start_java(tmp_path, **{"spark.driver.extraClassPath": "a.jar"})
+    start_java(tmp_path, {"spark.driver.extraClassPath": "a.jar"})
     assert java.options[1] == " -Da=b"
 
 
@@ -135,5 +137,5 @@ def test_java_that_makes_an_archive_uses_none(
     (tmp_path / "classes-0-6.jsa").write_text("broken")
     monkeypatch.setattr(ClassArchive, "making_options", lambda *_: "-XX:ArchiveClassesAtExit=a")
     with pytest.raises(JavaEnded):
-        start_java(tmp_path, ClassArchive(tmp_path / "classes-0"))
+        start_java(tmp_path, made=ClassArchive(tmp_path / "classes-0"))
     assert java.options == ["-XX:ArchiveClassesAtExit=a -Da=b"]
