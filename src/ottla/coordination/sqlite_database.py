@@ -100,7 +100,11 @@ class Database:
         self._lock: Lock | None = None
         self._seen_change_id = 0
         self._seen_data_version = 0
+        # A third, so that one renewal may fail.
+        self._renew_interval_s = session_timeout_ms / 3000
         self._renewed_s = 0.0
+        self._ticked_s = 0.0
+        self._judges_from_s = 0.0
         self.session_id = 0
         self.wakeup: Wakeup | None = None
         # Filled here, emptied on the loop; a deque's ends are safe for that.
@@ -136,7 +140,7 @@ class Database:
             connection.execute("PRAGMA synchronous=FULL")
         with self._transaction() as cursor:
             self._check_schema(cursor)
-            dead = [session.id for session in self._sessions(cursor) if self._is_dead(session)]
+            dead = [session.id for session in self._sessions(cursor) if self._is_gone(session)]
             for session_id in dead:
                 self._remove_session(cursor, session_id)
             self._begin_session(cursor)
@@ -171,7 +175,8 @@ class Database:
             )
 
     def _begin_session(self, cursor: sqlite3.Cursor) -> None:
-        self._renewed_s = self._monotonic_s()
+        self._renewed_s = self._ticked_s = self._monotonic_s()
+        self._judges_from_s = self._renewed_s + self._renew_interval_s
         cursor.execute(
             "INSERT INTO sessions (boot_id, renewed_s, timeout_ms, owner) VALUES (?, ?, ?, ?)",
             (self._boot_id, self._renewed_s, self._session_timeout_ms, f"pid {os.getpid()}"),
@@ -320,7 +325,11 @@ class Database:
 
     def tick(self) -> None:
         """The backstop, and the session's heartbeat: sees changes whose wake-up was lost,
-        removes the sessions of the dead, renews its own."""
+        renews its own session, removes those of the dead.
+
+        Whoever hung for a while itself, or could not write, cannot tell whether the others hang:
+        the machine may have been asleep, or the file locked. It gives them the time to renew
+        before it judges them. So does a newcomer."""
         self._check_identity()
         with self._translated():
             data_version = self._cursor().execute("PRAGMA data_version").fetchone()[0]
@@ -330,10 +339,14 @@ class Database:
             self._read_changes()
         if self.session_id not in {session.id for session in sessions}:
             raise SessionExpired("", f"session {self.session_id} was ended by a peer")
+        if self._monotonic_s() - self._renewed_s >= self._renew_interval_s:
+            self._renew()
+        now_s = self._monotonic_s()
+        if now_s - self._ticked_s > self._renew_interval_s:
+            self._judges_from_s = now_s + self._renew_interval_s
+        self._ticked_s = now_s
         if any(session.id != self.session_id and self._is_dead(session) for session in sessions):
             self._expire_the_dead()
-        if self._monotonic_s() - self._renewed_s >= self._session_timeout_ms / 3000:
-            self._renew()
 
     def see_changes(self) -> None:
         self._check_identity()
@@ -374,10 +387,19 @@ class Database:
         ]
 
     def _is_dead(self, session: Session) -> bool:
+        return self._is_gone(session) or self._hangs(session)
+
+    def _hangs(self, session: Session) -> bool:
+        """Its next write will find that its session is over."""
+        now_s = self._monotonic_s()
+        return (
+            now_s >= self._judges_from_s and now_s - session.renewed_s > session.timeout_ms / 1000
+        )
+
+    def _is_gone(self, session: Session) -> bool:
+        """Its process is, or the machine was started since."""
         if session.boot_id != self._boot_id:
             return True
-        if self._monotonic_s() - session.renewed_s > session.timeout_ms / 1000:
-            return True  # It hangs: its next write will find that its session is over.
         lock = self._disk.lock(self._lock_path(session.id))
         if lock is None:
             return False

@@ -80,11 +80,11 @@ class MemoryBackend:
 
 
 class ShiftedClock(SystemClock):
-    def __init__(self, shift_s: float) -> None:
-        self._shift_s = shift_s
+    def __init__(self) -> None:
+        self.shift_s = 0.0
 
     def monotonic_s(self) -> float:
-        return super().monotonic_s() + self._shift_s
+        return super().monotonic_s() + self.shift_s
 
 
 class SqliteBackend:
@@ -142,9 +142,13 @@ class SqliteBackend:
         return path, path + ".away"
 
     async def expire_those_that_hang(self) -> None:
-        """A peer comes for which much time has passed, as if all others had hung since."""
-        peer = self.new_store(clock=ShiftedClock(1000))
+        """A peer comes for which much time passes, as if all others hung meanwhile."""
+        clock = ShiftedClock()
+        peer = self.new_store(clock=clock)
         await peer.open()
+        for _ in range(5):
+            clock.shift_s += 5
+            await peer._call(peer._opened().tick)
         await peer.close()
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from ottla.coordination import sqlite_database
 from ottla.coordination.boot import boot_id
 from ottla.coordination.sqlite_database import Database
-from ottla.coordination.store import Create, SessionExpired
+from ottla.coordination.store import ConnectionLost, Create, SessionExpired
 from ottla.kernel.disk import SystemDisk
 
 
@@ -33,6 +36,15 @@ class Machine:
         database.open()
         self._opened.append(database)
         return database
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """As by a process that hangs in the middle of a write."""
+        connection = sqlite3.connect(self._path, isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+        connection.close()
 
     def end(self) -> None:
         for database in self._opened:
@@ -59,14 +71,79 @@ def test_who_renews_lives_on(machine: Machine) -> None:
 def test_who_does_not_renew_is_over(machine: Machine) -> None:
     one, two = machine.open(), machine.open()
     one.multi([Create("/one", ephemeral=True)])
-    for _ in range(3):
-        machine.now_s += 7
+    for _ in range(4):
+        machine.now_s += 5
         two.tick()
     assert not two.exists("/one")
     with pytest.raises(SessionExpired):
         one.multi([Create("/late")])
     with pytest.raises(SessionExpired):
         one.tick()
+
+
+def test_a_machine_that_slept_expires_nobody(machine: Machine) -> None:
+    """Linux and macOS stop monotonic time meanwhile. A virtual machine may not."""
+    one, two = machine.open(), machine.open()
+    one.multi([Create("/one", ephemeral=True)])
+    two.multi([Create("/two", ephemeral=True)])
+    machine.now_s += 3600
+    two.tick()
+    newcomer = machine.open()
+    newcomer.tick()
+    one.tick()
+    for _ in range(10):
+        machine.now_s += 1
+        for database in (one, two, newcomer):
+            database.tick()
+    assert newcomer.exists("/one")
+    assert newcomer.exists("/two")
+
+
+def test_who_hung_does_not_judge_others_before_they_could_renew(machine: Machine) -> None:
+    one, two = machine.open(), machine.open()
+    one.multi([Create("/one", ephemeral=True)])
+    machine.now_s += 20
+    two.tick()
+    machine.now_s += 5
+    two.tick()
+    assert two.exists("/one")
+    machine.now_s += 2
+    two.tick()
+    assert not two.exists("/one")
+
+
+def test_who_could_not_write_does_not_judge_others_before_they_could_renew(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_database, "_BUSY_TIMEOUT_S", 0.0)
+    one, two = machine.open(), machine.open()
+    one.multi([Create("/one", ephemeral=True)])
+    two.multi([Create("/two", ephemeral=True)])
+    with machine.locked():
+        for _ in range(20):
+            machine.now_s += 1
+            for database in (one, two):
+                with suppress(ConnectionLost):
+                    database.tick()
+    for _ in range(30):
+        two.tick()
+        one.tick()
+        machine.now_s += 1
+    assert one.exists("/one")
+    assert one.exists("/two")
+
+
+def test_a_newcomer_does_not_judge_before_others_could_renew(machine: Machine) -> None:
+    one = machine.open()
+    one.multi([Create("/one", ephemeral=True)])
+    machine.now_s += 20
+    newcomer = machine.open()
+    newcomer.tick()
+    assert newcomer.exists("/one")
+    for _ in range(7):
+        machine.now_s += 1
+        newcomer.tick()
+    assert not newcomer.exists("/one")
 
 
 def test_who_is_late_but_was_not_ended_goes_on(machine: Machine) -> None:
