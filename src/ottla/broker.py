@@ -268,6 +268,8 @@ class Broker:
     def _check_first_folder(self) -> None:
         """Where the other log dirs are in use and the first is empty, its disk is not mounted: it
         had the store of all topics. A new store would make strays of all logs when it is back."""
+        if self._config.current.ottla_coordination_file is not None:
+            return  # It is elsewhere.
         first, *others = self.logs.folders
         if first.failure is None and not first.disk.exists(f"{first.path}/{STORE_FILE}"):
             used = [
@@ -372,13 +374,19 @@ class Broker:
         return self.replicas.high_watermark_of(of)
 
 
+def _store_path(config: BrokerConfig, disk: SystemDisk) -> str:
+    if config.ottla_coordination_file is None:
+        return os.path.join(config.log_dirs[0], STORE_FILE)
+    disk.make_folders(os.path.dirname(os.path.abspath(config.ottla_coordination_file)))
+    return config.ottla_coordination_file
+
+
 async def _run(
     config: BrokerConfig, on_ready: Callable[[ReadyInfo], None], passed: Callable[[str], None]
 ) -> int:
     clock = SystemClock()
     disk = SystemDisk()
     workers = ThreadWorkers()
-    data_dir = config.log_dirs[0]
     broker = Broker(
         config,
         clock=clock,
@@ -389,9 +397,7 @@ async def _run(
             receive_buffer_bytes=config.socket_receive_buffer_bytes,
         ),
         workers=workers,
-        store=SqliteStore(
-            os.path.join(data_dir, STORE_FILE), clock=clock, disk=disk, workers=workers
-        ),
+        store=SqliteStore(_store_path(config, disk), clock=clock, disk=disk, workers=workers),
         rng=random.SystemRandom(),
     )
     stopping = asyncio.Event()

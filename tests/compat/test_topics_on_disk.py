@@ -170,3 +170,16 @@ def test_the_folder_of_a_deleted_topic(make_broker: MakeBroker) -> None:
 
         wait_until(lambda: is_gone(broker.data_dir), "the folder stays")
         assert (broker.data_dir / "t-0").exists()
+
+
+def test_the_file_of_topics_may_be_elsewhere(make_broker: MakeBroker, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "topics.db"
+    broker = make_broker(settings={"ottla.coordination.file": str(path)})
+    with Subject("Ottla", broker.bootstrap) as subject:
+        subject.create("t")
+        subject.produce("t", a_batch(b"kept"))
+    broker.restart()
+    with Subject("Ottla", broker.bootstrap) as subject:
+        assert subject.produce("t", a_batch(b"more")).base_offset == 1
+    assert path.is_file()
+    assert not (broker.data_dir / "coordination.db").exists()

@@ -34,6 +34,7 @@ NOT_IN_KAFKAS_TABLE = {
     "follower.replication.throttled.rate",
     "leader.imbalance.per.broker.percentage",
     "leader.replication.throttled.rate",
+    "ottla.coordination.file",
     "ottla.produce.check.records",
     "replica.alter.log.dirs.io.max.bytes.per.second",
     "zookeeper.connect",

@@ -347,6 +347,12 @@ class LogSettings:
         importance="high",
         change=CLUSTER_WIDE,
     )
+    ottla_coordination_file: str | None = setting(
+        STRING,
+        None,
+        doc="The SQLite file with the topics, their ids and settings; if not set, "
+        "coordination.db in the first log dir.",
+    )
     ottla_produce_check_records: bool = setting(
         BOOLEAN,
         True,
