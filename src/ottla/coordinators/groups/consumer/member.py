@@ -96,9 +96,8 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
     def at_epoch(self, epoch: int) -> ConsumerMember:
-        """Where the epoch is the one it has, the one before stays as well."""
-        if epoch == self.member_epoch:
-            return self
+        """Also where that is the one it has: then it is the one before, too, as in Kafka, and a
+        heartbeat of an older one is fenced."""
         return replace(self, member_epoch=epoch, previous_member_epoch=self.member_epoch)
 
     def owns_only_assigned(self, owned: Iterable[OwnedPartitions] | None) -> bool:

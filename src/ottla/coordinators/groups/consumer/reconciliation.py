@@ -98,7 +98,7 @@ class Reconciliation:
                 part.setdefault(topic_id, {})[partition] = epoch
         if revoked and self._still_owns(revoked):
             return replace(
-                member,
+                member.at_epoch(member.member_epoch),
                 state=MemberState.UNREVOKED_PARTITIONS,
                 assigned=assigned,
                 pending_revocation=revoked,

@@ -100,9 +100,11 @@ def test_it_takes_what_is_free_and_waits_for_the_rest() -> None:
     assert waiting.state is MemberState.UNRELEASED_PARTITIONS
     assert waiting.assigned == {T: {0: 2}}
     assert waiting.member_epoch == 2
-    assert step(waiting, {T: [0, 1]}, taken={(T, 0): "m", (T, 1): "other"}) == waiting
-    done = step(waiting, {T: [0, 1]}, taken={(T, 0): "m"})
-    assert done == replace(waiting, state=MemberState.STABLE, assigned={T: {0: 2, 1: 2}})
+    still = step(waiting, {T: [0, 1]}, taken={(T, 0): "m", (T, 1): "other"})
+    assert still == replace(waiting, previous_member_epoch=2)
+    assert step(still, {T: [0, 1]}, taken={(T, 0): "m", (T, 1): "other"}) == still
+    done = step(still, {T: [0, 1]}, taken={(T, 0): "m"})
+    assert done == replace(still, state=MemberState.STABLE, assigned={T: {0: 2, 1: 2}})
 
 
 def test_it_does_not_get_what_it_no_longer_subscribes_to() -> None:
