@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.messages.sync_group import SyncGroupRequest
+from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import Member, commit, loading
 
@@ -41,6 +41,18 @@ def test_strangers_are_refused() -> None:
         assert (await member.sync()).error_code == ErrorCode.ILLEGAL_GENERATION
         stranger.group_id = ""
         assert (await stranger.sync()).error_code == ErrorCode.INVALID_GROUP_ID
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("group_id", ["g", ""])
+def test_who_names_no_protocol_is_told_so_first(group_id: str) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        request = SyncGroupRequest(group_id=group_id, protocol_type="consumer", protocol_name=None)
+        response = await broker.call(request, SyncGroupResponse)
+        assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        older = await broker.call(request, SyncGroupResponse, 4)
+        assert older.error_code != ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     with_broker(test)
 

@@ -33,7 +33,6 @@ from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 logger = logging.getLogger(__name__)
 
 LEAVE_IN_BATCHES_SINCE = 3
-SYNC_NAMES_PROTOCOL_SINCE = 5
 
 
 class ClassicProtocol:
@@ -58,7 +57,6 @@ class ClassicProtocol:
 
     def sync(self, request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse]:
         try:
-            _check_protocol_is_named(request, client)
             group = self._group_with_members(request.group_id)
             member = _check_sync(group, request)
         except KafkaError as error:
@@ -258,13 +256,6 @@ def _check_generation(group: ClassicGroup, generation_id: int) -> None:
             ErrorCode.ILLEGAL_GENERATION,
             f"group {group.group_id!r} is in generation {group.generation_id}",
         )
-
-
-def _check_protocol_is_named(request: SyncGroupRequest, client: Client) -> None:
-    if client.api_version >= SYNC_NAMES_PROTOCOL_SINCE and (
-        request.protocol_type is None or request.protocol_name is None
-    ):
-        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol is named")
 
 
 def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> ClassicMember:

@@ -83,15 +83,7 @@ def test_sync_is_refused_by_member_generation_and_state() -> None:
     assert error_of(coordinator.sync(leader, 2).value) == "UNKNOWN_MEMBER_ID"
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"protocol_type": "connect"},
-        {"protocol_name": "sticky"},
-        {"protocol_type": None},
-        {"protocol_name": None},
-    ],
-)
+@pytest.mark.parametrize("named", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
 def test_sync_must_name_the_protocol_of_the_group(named: dict[str, Any]) -> None:
     coordinator = ClassicCoordinator()
     (leader,) = coordinator.stable_group({})
