@@ -106,6 +106,7 @@ class SimulatedBroker:
         own = (
             ConfigSource.TOPIC_CONFIG,
             ConfigSource.GROUP_CONFIG,
+            ConfigSource.CLIENT_METRICS_CONFIG,
             ConfigSource.DYNAMIC_BROKER_CONFIG
             if name
             else ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,

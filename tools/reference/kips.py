@@ -62,7 +62,7 @@ KIPS = (
     Kip(700, "DescribeCluster"),
     Kip(704, "recovery after an unclean election of a leader", ONE_REPLICA),
     Kip(709, "offsets of many groups in one request"),
-    Kip(714, "metrics of clients", "no: the list of subscriptions is empty"),
+    Kip(714, "metrics of clients", "subscriptions are kept and listed; no metrics are asked for"),
     Kip(734, "the offset of the largest timestamp"),
     Kip(792, "the generation in a cooperative subscription"),
     Kip(797, "IPv4 and IPv6 on one port"),

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.config.broker import BrokerConfig, known_setting
+from ottla.config.client_metrics import validate_client_metrics
 from ottla.config.definition import LIST, Setting, value_text
 from ottla.config.dynamic import validate_dynamic
 from ottla.config.group import GROUP_SETTINGS, validate_group
@@ -51,10 +52,29 @@ def alter_group(
     return altered
 
 
+def alter_client_metrics(
+    current: Mapping[str, str], changes: Sequence[ConfigChange]
+) -> dict[str, str]:
+    """The subscription's settings after an IncrementalAlterConfigs. Kafka lets nobody append to
+    its lists, nor subtract from them."""
+    altered = _altered(current, changes, {})
+    validate_client_metrics(altered)
+    return altered
+
+
 def _altered(
     current: Mapping[str, str], changes: Sequence[ConfigChange], settings: Mapping[str, Setting]
 ) -> dict[str, str]:
+    check_changes(changes, settings)
     altered = dict(current)
+    for change in changes:
+        _apply(altered, change, settings.get(change.name))
+    return altered
+
+
+def check_changes(changes: Sequence[ConfigChange], settings: Mapping[str, Setting]) -> None:
+    """What Kafka looks at before it looks at the resource: whether its names and operations can be
+    those of any resource with these settings."""
     for change in _checked(changes):
         listed = settings.get(change.name)
         if change.operation >= AlterOperation.APPEND and (listed is None or listed.type != LIST):
@@ -63,8 +83,6 @@ def _altered(
                 ErrorCode.INVALID_CONFIG,
                 f"Can't {operation} to key {change.name} because its type is not LIST.",
             )
-        _apply(altered, change, listed)
-    return altered
 
 
 def alter_broker(
@@ -108,6 +126,12 @@ def replace_group(
     return replaced
 
 
+def replace_client_metrics(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
+    replaced = _all_set(configs)
+    validate_client_metrics(replaced)
+    return replaced
+
+
 def replace_broker(
     configs: Sequence[tuple[str, str | None]], broker: BrokerConfig, *, per_broker: bool
 ) -> dict[str, str]:
@@ -117,8 +141,11 @@ def replace_broker(
 
 
 def _all_set(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    changes = [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
-    return {change.name: change.value or "" for change in _checked(changes)}
+    return {change.name: change.value or "" for change in _checked(set_changes(configs))}
+
+
+def set_changes(configs: Sequence[tuple[str, str | None]]) -> list[ConfigChange]:
+    return [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
 
 
 def _checked(changes: Sequence[ConfigChange]) -> Sequence[ConfigChange]:
@@ -148,7 +175,7 @@ def _apply(altered: dict[str, str], change: ConfigChange, listed: Setting | None
         assert listed is not None, "APPEND and SUBTRACT are for lists only"
         # Kafka starts from its own default here, not from what the broker's settings say.
         present = altered.get(change.name, value_text(listed.default)) or ""
-        old, items = _items(present), _items(value)
+        old, items = [item for item in present.split(",") if item], _split(value)
         if change.operation == AlterOperation.APPEND:
             new = [*old, *(item for item in items if item not in old)]
         else:
@@ -156,5 +183,8 @@ def _apply(altered: dict[str, str], change: ConfigChange, listed: Setting | None
         altered[change.name] = ",".join(new)
 
 
-def _items(text: str) -> list[str]:
-    return [item for item in (part.strip() for part in text.split(",")) if item]
+def _split(text: str) -> list[str]:
+    """As Java does, and as they come: "" is one empty item, which is refused when all is checked,
+    and empty ones at the end are none."""
+    items = text.rstrip(",")
+    return items.split(",") if items or not text else []

@@ -1,4 +1,5 @@
-"""What DescribeConfigs tells of a topic, a broker or a group: values, and where they come from."""
+"""What DescribeConfigs tells of a topic, a broker, a group or a subscription to metrics of clients:
+values, and where they come from."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from ottla.config.broker import (
     base_name,
     known_setting,
 )
+from ottla.config.client_metrics import CLIENT_METRICS_SETTINGS
 from ottla.config.definition import (
     READ_ONLY,
     ConfigSource,
@@ -95,6 +97,22 @@ def _describe_group_setting(
         return _unknown(name, ConfigSource.GROUP_CONFIG)
     default = _default_value(name, broker.group_defaults)
     return _with_override(declared, overrides, default, ConfigSource.GROUP_CONFIG, broker)
+
+
+def describe_client_metrics(
+    overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[Described]:
+    """Any subscription, also one that is not there. It stands over no settings of the broker."""
+    described: list[Described] = []
+    for name, declared in CLIENT_METRICS_SETTINGS.items():
+        if names and name not in names:
+            continue
+        value, own = value_text(declared.default), list[Synonym]()
+        if name in overrides:
+            value = value_text(declared.parse(overrides[name]))
+            own.append(Synonym(name, value, ConfigSource.CLIENT_METRICS_CONFIG))
+        described.append(_described(declared, name, value, own, read_only=False))
+    return described
 
 
 def _with_override(

@@ -1,4 +1,5 @@
-"""Settings of topics, brokers and groups, changed while they run, kept in `/config/...`."""
+"""Settings of topics, brokers, groups and subscriptions to metrics of clients, changed while they
+run, kept in `/config/...`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from ottla.controller.topic_names import check_topic_name
 from ottla.coordination import znodes
 from ottla.coordination.image import (
     BrokerConfigChanged,
+    Change,
+    ClientMetricsConfigChanged,
     ClusterImage,
     GroupConfigChanged,
     TopicConfigChanged,
@@ -77,18 +80,48 @@ class Configs:
     async def change_group(
         self, group_id: str, plan: Plan, *, validate_only: bool = False
     ) -> Mapping[str, str]:
-        """Returns all settings of the group that are its own. Groups come and go, and nobody
-        deletes their settings for them: of one without any nothing is kept."""
+        """Returns all settings of the group that are its own."""
+        return await self._change_named(
+            self._image.group_configs,
+            znodes.group_config_path(group_id),
+            group_id,
+            plan,
+            GroupConfigChanged,
+            validate_only,
+        )
+
+    async def change_client_metrics(
+        self, subscription: str, plan: Plan, *, validate_only: bool = False
+    ) -> Mapping[str, str]:
+        """Returns all settings of the subscription."""
+        return await self._change_named(
+            self._image.client_metrics_configs,
+            znodes.client_metrics_config_path(subscription),
+            subscription,
+            plan,
+            ClientMetricsConfigChanged,
+            validate_only,
+        )
+
+    async def _change_named(
+        self,
+        known: Mapping[str, Mapping[str, str]],
+        path: str,
+        name: str,
+        plan: Plan,
+        changed: Callable[[str, Mapping[str, str]], Change],
+        validate_only: bool,
+    ) -> Mapping[str, str]:
+        """What is there by its settings alone, or comes and goes while nobody deletes them: without
+        any, nothing is kept of it."""
 
         async def event() -> Mapping[str, str]:
             await self._writer.refresh()
-            known = self._image.group_configs
-            config = plan(known.get(group_id, {}))
-            if not validate_only and (config or group_id in known):
-                path = znodes.group_config_path(group_id)
-                put = _put(path, config, is_known=group_id in known)
+            config = plan(known.get(name, {}))
+            if not validate_only and (config or name in known):
+                put = _put(path, config, is_known=name in known)
                 await self._writer.write([put if config else Delete(path)])
-                self._image.apply(GroupConfigChanged(group_id, config))
+                self._image.apply(changed(name, config))
             return config
 
         return await self._events.run(event)

@@ -80,6 +80,11 @@ class GroupConfigChanged(NamedTuple):
     config: Mapping[str, str]
 
 
+class ClientMetricsConfigChanged(NamedTuple):
+    subscription: str
+    config: Mapping[str, str]
+
+
 class BrokersChanged(NamedTuple):
     brokers: Mapping[BrokerId, BrokerImage]
 
@@ -95,6 +100,7 @@ Change = (
     | TopicConfigChanged
     | BrokerConfigChanged
     | GroupConfigChanged
+    | ClientMetricsConfigChanged
     | BrokersChanged
     | ControllerChanged
 )
@@ -115,6 +121,8 @@ class ClusterImage:
         """Dynamic settings of single brokers; under None what holds for every broker."""
         self.group_configs: dict[str, Mapping[str, str]] = {}
         """Of groups that have settings of their own."""
+        self.client_metrics_configs: dict[str, Mapping[str, str]] = {}
+        """Of subscriptions to metrics of clients (KIP-714)."""
         self._listeners: list[Callable[[Change], None]] = []
 
     def on_change(self, listener: Callable[[Change], None]) -> None:
@@ -147,10 +155,9 @@ class ClusterImage:
             case BrokerConfigChanged(broker_id, config):
                 self.broker_configs[broker_id] = config
             case GroupConfigChanged(group_id, config):
-                if config:
-                    self.group_configs[group_id] = config
-                else:
-                    self.group_configs.pop(group_id, None)
+                _keep(self.group_configs, group_id, config)
+            case ClientMetricsConfigChanged(subscription, config):
+                _keep(self.client_metrics_configs, subscription, config)
             case BrokersChanged(brokers):
                 self.brokers = brokers
             case ControllerChanged(controller_id):
@@ -180,10 +187,10 @@ class ClusterImage:
             config = other.broker_configs.get(broker_id, {})
             if self.broker_configs.get(broker_id, {}) != config:
                 self.apply(BrokerConfigChanged(broker_id, config))
-        for group_id in self.group_configs.keys() | other.group_configs.keys():
-            config = other.group_configs.get(group_id, {})
-            if self.group_configs.get(group_id, {}) != config:
-                self.apply(GroupConfigChanged(group_id, config))
+        for group_id, config in _changed(self.group_configs, other.group_configs):
+            self.apply(GroupConfigChanged(group_id, config))
+        for name, config in _changed(self.client_metrics_configs, other.client_metrics_configs):
+            self.apply(ClientMetricsConfigChanged(name, config))
         if self.brokers != other.brokers:
             self.apply(BrokersChanged(other.brokers))
         if self.controller_id != other.controller_id:
@@ -193,6 +200,22 @@ class ClusterImage:
         self.topics[topic.name] = topic
         if topic.id != NO_TOPIC_ID:
             self.topics_by_id[topic.id] = topic
+
+
+Configs = dict[str, Mapping[str, str]]
+
+
+def _keep(configs: Configs, name: str, config: Mapping[str, str]) -> None:
+    """Nothing of what has no settings of its own."""
+    if config:
+        configs[name] = config
+    else:
+        configs.pop(name, None)
+
+
+def _changed(old: Configs, new: Configs) -> list[tuple[str, Mapping[str, str]]]:
+    names = sorted(old.keys() | new.keys())
+    return [(name, new.get(name, {})) for name in names if old.get(name, {}) != new.get(name, {})]
 
 
 def _difference(old: TopicImage, new: TopicImage) -> TopicChanged:
@@ -220,8 +243,11 @@ async def load_image(store: Store) -> ClusterImage:
             config_of = None if name == znodes.DEFAULT_ENTITY else int(name)
             image.broker_configs[config_of] = znodes.decode_config(path, node.data)
         elif folder == znodes.GROUP_CONFIGS:
-            group_id = znodes.group_of_config(name)
+            group_id = znodes.unquoted(name)
             image.group_configs[group_id] = znodes.decode_config(path, node.data)
+        elif folder == znodes.CLIENT_METRICS_CONFIGS:
+            config = znodes.decode_config(path, node.data)
+            image.client_metrics_configs[znodes.unquoted(name)] = config
         elif folder == znodes.BROKER_IDS:
             broker_id = BrokerId(int(name))
             info = znodes.decode_broker(broker_id, node.data)

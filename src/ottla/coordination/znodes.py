@@ -23,6 +23,7 @@ TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 LOG_ADOPTION = "/ottla_log_adoption"
@@ -48,6 +49,7 @@ PERSISTENT_PATHS = (
     BROKER_CONFIGS,
     "/config/ips",
     GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
     "/cluster",
 )
 
@@ -82,16 +84,24 @@ def broker_config_path(broker_id: int | None) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    """A group's id may hold anything: it is quoted as Kafka quotes users and clients."""
+    return f"{GROUP_CONFIGS}/{_quoted(group_id)}"
+
+
+def client_metrics_config_path(subscription: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}/{_quoted(subscription)}"
+
+
+def _quoted(entity: str) -> str:
+    """A name that may hold anything, as Kafka quotes users and clients."""
     from urllib.parse import quote  # Few groups have settings, and it takes 3 ms of a start.
 
-    name = quote(group_id, safe="")
-    if name in (".", ".."):  # No names in a path, to ZooKeeper.
-        name = name.replace(".", "%2E")
-    return f"{GROUP_CONFIGS}/{name}"
+    name = quote(entity, safe="")
+    # No names in a path, to ZooKeeper.
+    return name.replace(".", "%2E") if name in (".", "..") else name
 
 
-def group_of_config(name: str) -> str:
+def unquoted(name: str) -> str:
+    """The group or the subscription that a node of settings is of."""
     from urllib.parse import unquote
 
     return unquote(name)

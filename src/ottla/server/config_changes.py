@@ -4,19 +4,30 @@ refused, by itself, and answered in its place."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from ottla.config.alter import ConfigChange, check_changes
+from ottla.config.definition import Setting
+from ottla.config.group import GROUP_SETTINGS
+from ottla.config.topic import TOPIC_SETTINGS
 from ottla.controller.configs import Plan
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.resources import (
     ResourceType,
     broker_of,
     check_group,
+    check_subscription,
     check_topic,
     resource_type,
 )
 from ottla.server.services import Services
+
+_SETTINGS: dict[ResourceType, Mapping[str, Setting]] = {
+    ResourceType.TOPIC: TOPIC_SETTINGS,
+    ResourceType.GROUP: GROUP_SETTINGS,
+    ResourceType.CLIENT_METRICS: {},  # None whose list one could append to.
+}
 
 
 class Resource(Protocol):
@@ -40,11 +51,15 @@ A = TypeVar("A", bound=ResourceResponse)
 class Planner(Protocol[R_contra]):
     """Says what is to become of one resource's settings."""
 
+    def changes(self, resource: R_contra) -> Sequence[ConfigChange]: ...
+
     def plan_topic(self, resource: R_contra) -> Plan: ...
 
     def plan_broker(self, resource: R_contra, *, per_broker: bool) -> Plan: ...
 
     def plan_group(self, resource: R_contra) -> Plan: ...
+
+    def plan_client_metrics(self, resource: R_contra) -> Plan: ...
 
 
 async def change_configs(
@@ -80,6 +95,8 @@ async def _change(
 ) -> None:
     name = resource.resource_name
     kind = resource_type(resource.resource_type)
+    if kind in _SETTINGS:
+        check_changes(planner.changes(resource), _SETTINGS[kind])
     if kind is ResourceType.TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all topics.")
@@ -95,6 +112,10 @@ async def _change(
         check_group(name)
         plan = planner.plan_group(resource)
         await services.configs.change_group(name, plan, validate_only=validate_only)
+    elif kind is ResourceType.CLIENT_METRICS:
+        check_subscription(name)
+        plan = planner.plan_client_metrics(resource)
+        await services.configs.change_client_metrics(name, plan, validate_only=validate_only)
     else:
         broker_id = broker_of(services, name)
         plan = planner.plan_broker(resource, per_broker=broker_id is not None)

@@ -17,7 +17,12 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
-_WITH_SETTINGS = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP)
+_WITH_SETTINGS = (
+    ResourceType.TOPIC,
+    ResourceType.BROKER,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.GROUP,
+)
 
 
 def resource_type(code: int) -> ResourceType:
@@ -26,7 +31,8 @@ def resource_type(code: int) -> ResourceType:
         return ResourceType(code)
     raise KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"Unknown resource type {code}: topics (2), brokers (4) and groups (32) have settings.",
+        f"Unknown resource type {code}: topics (2), brokers (4), client metrics (16) and groups "
+        "(32) have settings.",
     )
 
 
@@ -42,6 +48,12 @@ def check_group(name: str) -> None:
     """Any other name can be that of a group, whether it is there yet or not."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all groups.")
+
+
+def check_subscription(name: str) -> None:
+    """To metrics of clients."""
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
 
 
 def broker_of(services: Services, name: str) -> int | None:

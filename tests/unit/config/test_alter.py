@@ -45,7 +45,10 @@ def test_deleting_what_is_not_there_is_fine() -> None:
     [
         (None, APPEND, "compact", "delete,compact"),
         ("compact", APPEND, "compact", "compact"),
-        ("compact", APPEND, "delete, compact", "compact,delete"),
+        ("compact", APPEND, "delete, compact", "compact,delete, compact"),
+        ("compact", APPEND, "delete,", "compact,delete"),
+        ("compact", APPEND, ",", "compact"),
+        ("compact,delete", SUBTRACT, " delete", "compact,delete"),
         ("", APPEND, "compact", "compact"),
         (None, SUBTRACT, "delete", ""),
         ("delete,compact", SUBTRACT, "delete", "compact"),

@@ -7,6 +7,7 @@ from ottla.config.describe import (
     Synonym,
     describe_broker,
     describe_broker_defaults,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -169,3 +170,13 @@ def test_a_setting_of_a_group_that_another_version_stored_is_hidden() -> None:
     (unknown,) = describe_group({"share.x": "1"}, BrokerConfig(), ["share.x"])
     assert (unknown.value, unknown.is_sensitive) == (None, True)
     assert unknown.source == ConfigSource.GROUP_CONFIG
+
+
+def test_a_subscription_to_metrics_shows_its_own_settings_and_defaults() -> None:
+    described = by_name(describe_client_metrics({"interval.ms": " 1000 "}))
+    assert list(described) == ["interval.ms", "match", "metrics"]
+    own = described["interval.ms"]
+    assert own.synonyms == [Synonym("interval.ms", "1000", ConfigSource.CLIENT_METRICS_CONFIG)]
+    assert (own.value, own.source) == ("1000", ConfigSource.CLIENT_METRICS_CONFIG)
+    assert (described["match"].value, described["match"].source) == ("", DEFAULT)
+    assert [one.name for one in describe_client_metrics({}, ["match"])] == ["match"]

@@ -9,6 +9,7 @@ from ottla.coordination.image import (
     BrokerImage,
     BrokersChanged,
     Change,
+    ClientMetricsConfigChanged,
     ClusterImage,
     ControllerChanged,
     GroupConfigChanged,
@@ -65,6 +66,7 @@ def test_everything_is_loaded() -> None:
             "/config/brokers/<default>": b'{"version":1,"config":{"a":"1"}}',
             "/config/brokers/2": b'{"version":1,"config":{"a":"2"}}',
             "/config/groups/a%2Fb": b'{"version":1,"config":{"a":"3"}}',
+            "/config/client-metrics/m%2Fn": b'{"version":1,"config":{"a":"4"}}',
         }
     )
     assert image.cluster_id == "the-cluster"
@@ -84,6 +86,7 @@ def test_everything_is_loaded() -> None:
     assert image.topic_configs == {"t": {"retention.ms": "1"}}
     assert image.broker_configs == {None: {"a": "1"}, 2: {"a": "2"}}
     assert image.group_configs == {"a/b": {"a": "3"}}
+    assert image.client_metrics_configs == {"m/n": {"a": "4"}}
 
 
 def test_a_topic_without_id_is_found_by_name_only() -> None:
@@ -160,3 +163,14 @@ def test_a_group_without_settings_is_not_kept() -> None:
     assert image.group_configs == {"g": {"a": "1"}}
     image.apply(GroupConfigChanged("g", {}))
     assert image.group_configs == {}
+
+
+def test_settings_of_groups_and_subscriptions_become_those_of_another_picture() -> None:
+    image, other = ClusterImage(), ClusterImage()
+    image.apply(GroupConfigChanged("gone", {"a": "1"}))
+    image.apply(ClientMetricsConfigChanged("changed", {"a": "1"}))
+    other.apply(ClientMetricsConfigChanged("changed", {"a": "2"}))
+    other.apply(GroupConfigChanged("new", {"a": "3"}))
+    image.become(other)
+    assert image.group_configs == {"new": {"a": "3"}}
+    assert image.client_metrics_configs == {"changed": {"a": "2"}}

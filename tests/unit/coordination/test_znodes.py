@@ -209,9 +209,10 @@ def test_paths() -> None:
 )
 def test_a_group_is_quoted_in_its_path(group_id: str, name: str) -> None:
     assert znodes.group_config_path(group_id) == f"/config/groups/{name}"
+    assert znodes.client_metrics_config_path(group_id) == f"/config/client-metrics/{name}"
 
 
 @given(st.text(min_size=1))
 def test_the_name_of_a_node_says_which_group_it_is_of(group_id: str) -> None:
     folder, _, name = znodes.group_config_path(group_id).rpartition("/")
-    assert (folder, znodes.group_of_config(name)) == ("/config/groups", group_id)
+    assert (folder, znodes.unquoted(name)) == ("/config/groups", group_id)

@@ -17,15 +17,14 @@ from ottla.server.resources import (
 SERVICES = cast("Any", SimpleNamespace(broker_id=7, image=SimpleNamespace(topics={"t": None})))
 
 
-def test_topics_brokers_and_groups_have_settings() -> None:
+def test_what_has_settings() -> None:
     assert resource_type(2) is ResourceType.TOPIC
     assert resource_type(4) is ResourceType.BROKER
+    assert resource_type(16) is ResourceType.CLIENT_METRICS
     assert resource_type(32) is ResourceType.GROUP
 
 
-@pytest.mark.parametrize(
-    "code", [0, 1, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, 64, -1]
-)
+@pytest.mark.parametrize("code", [0, 1, ResourceType.BROKER_LOGGER, 64, -1])
 def test_nothing_else_has(code: int) -> None:
     with pytest.raises(KafkaError, match=f"Unknown resource type {int(code)}: topics") as caught:
         resource_type(code)

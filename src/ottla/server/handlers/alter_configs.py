@@ -3,7 +3,14 @@ default. Kept for old clients: IncrementalAlterConfigs has taken its place."""
 
 from __future__ import annotations
 
-from ottla.config.alter import replace_broker, replace_group, replace_topic
+from ottla.config.alter import (
+    ConfigChange,
+    replace_broker,
+    replace_client_metrics,
+    replace_group,
+    replace_topic,
+    set_changes,
+)
 from ottla.controller.configs import Plan
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
@@ -33,6 +40,9 @@ class _Replacement:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    def changes(self, resource: AlterConfigsResource) -> list[ConfigChange]:
+        return set_changes(_configs(resource))
+
     def plan_topic(self, resource: AlterConfigsResource) -> Plan:
         return lambda _: replace_topic(_configs(resource), self._services.config)
 
@@ -43,6 +53,9 @@ class _Replacement:
 
     def plan_group(self, resource: AlterConfigsResource) -> Plan:
         return lambda _: replace_group(_configs(resource), self._services.config)
+
+    def plan_client_metrics(self, resource: AlterConfigsResource) -> Plan:
+        return lambda _: replace_client_metrics(_configs(resource))
 
 
 def _configs(resource: AlterConfigsResource) -> list[tuple[str, str | None]]:

@@ -71,7 +71,7 @@ async def _create(
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                value=created.config.get(entry.name, entry.value),  # As it was written.
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,

@@ -14,6 +14,7 @@ from ottla.config.describe import (
     Described,
     describe_broker,
     describe_broker_defaults,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -23,6 +24,7 @@ from ottla.server.resources import (
     ResourceType,
     broker_of,
     check_group,
+    check_subscription,
     check_topic,
     resource_type,
 )
@@ -59,6 +61,11 @@ _SOFTWARE = Described(
 async def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
+    try:
+        for resource in request.resources:
+            resource_type(resource.resource_type)
+    except KafkaError as error:
+        return _refused(request, error)
     results: list[DescribeConfigsResult] = []
     known: dict[Hashable, DescribeConfigsResult] = {}
     for number, resource in enumerate(request.resources):
@@ -93,6 +100,21 @@ async def handle(
     return DescribeConfigsResponse(results=results)
 
 
+def _refused(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+    """All of it, as Kafka does where a type of resource is unknown."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=error.code,
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
 def _name_of(resource: DescribeConfigsResource) -> tuple[int, str, tuple[str, ...]]:
     return (
         resource.resource_type,
@@ -112,6 +134,10 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> list[Des
         check_group(resource.resource_name)
         overrides = services.image.group_configs.get(resource.resource_name, {})
         return describe_group(overrides, services.config, names)
+    if kind is ResourceType.CLIENT_METRICS:
+        check_subscription(resource.resource_name)
+        overrides = services.image.client_metrics_configs.get(resource.resource_name, {})
+        return describe_client_metrics(overrides, names)
     if broker_of(services, resource.resource_name) is None:
         return describe_broker_defaults(services.config, names)
     described = describe_broker(services.config, names)

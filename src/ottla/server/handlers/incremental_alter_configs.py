@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.config.alter import ConfigChange, alter_broker, alter_group, alter_topic
+from ottla.config.alter import (
+    ConfigChange,
+    alter_broker,
+    alter_client_metrics,
+    alter_group,
+    alter_topic,
+)
 from ottla.controller.configs import Plan
 from ottla.server.config_changes import change_configs
 from ottla.server.context import RequestContext
@@ -32,6 +38,9 @@ class _Alteration:
     def __init__(self, services: Services) -> None:
         self._services = services
 
+    def changes(self, resource: AlterConfigsResource) -> list[ConfigChange]:
+        return _changes(resource)
+
     def plan_topic(self, resource: AlterConfigsResource) -> Plan:
         return lambda old: alter_topic(old, _changes(resource), self._services.config)
 
@@ -42,6 +51,9 @@ class _Alteration:
 
     def plan_group(self, resource: AlterConfigsResource) -> Plan:
         return lambda old: alter_group(old, _changes(resource), self._services.config)
+
+    def plan_client_metrics(self, resource: AlterConfigsResource) -> Plan:
+        return lambda old: alter_client_metrics(old, _changes(resource))
 
 
 def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:

@@ -1,5 +1,5 @@
-"""ListConfigResources: the topics and brokers there are, and the groups that have settings of their
-own. v0 asks for client metrics (KIP-714), of which there are none."""
+"""ListConfigResources: the topics and brokers there are, groups that have settings of their own,
+and subscriptions to metrics of clients (KIP-714). v0 asks for these only."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ottla.wire.messages.list_config_resources import (
 def handle(
     services: Services, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    if context.api_version == 0:
-        return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(ResourceType)
+    if context.api_version == 0:
+        wanted = {ResourceType.CLIENT_METRICS}
     if not wanted <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
@@ -42,6 +42,6 @@ def _names(services: Services, kind: ResourceType) -> Iterable[str]:
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return map(str, image.brokers)
         case ResourceType.CLIENT_METRICS:
-            return ()
+            return image.client_metrics_configs
         case ResourceType.GROUP:
             return image.group_configs

@@ -59,7 +59,7 @@ async def partition_counts(broker: SimulatedBroker) -> dict[str | None, int]:
 @pytest.mark.parametrize("version", [OLDEST, 5, NEWEST])
 def test_a_new_topic_can_be_written_to_at_once(version: int) -> None:
     async def test(broker: SimulatedBroker) -> None:
-        topic = new("t", 3, config={"retention.ms": "1000"})
+        topic = new("t", 3, config={"retention.ms": "1000", "preallocate": "FALSE"})
         (result,) = await create(broker, topic, version=version)
         assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
         assert (await broker.produce("t", b"v", partition=2)).base_offset == 0
@@ -70,6 +70,7 @@ def test_a_new_topic_can_be_written_to_at_once(version: int) -> None:
         assert result.configs is not None
         sources = {config.name: (config.value, config.config_source) for config in result.configs}
         assert sources["retention.ms"] == ("1000", ConfigSource.TOPIC_CONFIG)
+        assert sources["preallocate"] == ("FALSE", ConfigSource.TOPIC_CONFIG)
         assert sources["cleanup.policy"] == ("delete", ConfigSource.DEFAULT_CONFIG)
 
     with_broker(test)

@@ -14,7 +14,7 @@ from ottla.wire.messages.describe_configs import (
 )
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
-TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 OLDEST, NEWEST = 1, 4
 
 
@@ -113,6 +113,31 @@ def test_what_has_no_settings_here_is_an_error_of_its_own(
         result = await describe(broker, kind, name)
         assert (result.error_code, result.configs) == (code, [])
         assert result.error_message
+
+    with_broker(test)
+
+
+def test_an_unknown_kind_of_resource_has_the_whole_request_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        resources = [
+            DescribeConfigsResource(resource_type=kind, resource_name="t") for kind in (TOPIC, 99)
+        ]
+        request = DescribeConfigsRequest(resources=resources)
+        found = (await broker.call(request, DescribeConfigsResponse)).results
+        assert [one.error_code for one in found] == [ErrorCode.INVALID_REQUEST] * 2
+        assert [one.resource_name for one in found] == ["t", "t"]
+
+    with_broker(test)
+
+
+def test_a_subscription_to_metrics_of_clients() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        result = await describe(broker, CLIENT_METRICS, "any")
+        shown = {one.name: (one.value, one.config_source) for one in result.configs}
+        assert shown == {"interval.ms": ("300000", 5), "match": ("", 5), "metrics": ("", 5)}
+        refused = await describe(broker, CLIENT_METRICS, "")
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
 
     with_broker(test)
 

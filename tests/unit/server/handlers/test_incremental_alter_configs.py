@@ -13,7 +13,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -87,5 +87,42 @@ def test_a_change_that_makes_no_sense_is_refused_with_all_of_its_resource(
         await broker.create_topic("t", retention_ms="1")
         assert await alter(broker, TOPIC, "t", (SET, "delete.retention.ms", "9"), *changes) == code
         assert await broker.own_config(TOPIC, "t") == {"retention.ms": "1"}
+
+    with_broker(test)
+
+
+def test_a_subscription_to_metrics_is_kept_over_a_restart() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        changes = ((SET, "interval.ms", "1000"), (SET, "match", "client_id=a"))
+        assert await alter(broker, CLIENT_METRICS, "a/b", *changes) == ErrorCode.NONE
+        kept = {"interval.ms": "1000", "match": "client_id=a"}
+        assert await broker.own_config(CLIENT_METRICS, "a/b") == kept
+        await broker.restart()
+        assert await broker.own_config(CLIENT_METRICS, "a/b") == kept
+        await alter(broker, CLIENT_METRICS, "a/b", *((DELETE, name, None) for name in kept))
+        assert await broker.own_config(CLIENT_METRICS, "a/b") == {}
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "code"),
+    [
+        (CLIENT_METRICS, "", (SET, "metrics", "*"), ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "m", (APPEND, "metrics", "*"), ErrorCode.INVALID_CONFIG),
+        # Where two things are wrong, this is said first, as in Kafka.
+        (CLIENT_METRICS, "", (APPEND, "metrics", "*"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "", (APPEND, "consumer.session.timeout.ms", "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "", (SUBTRACT, "retention.ms", "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "a b", (SUBTRACT, "retention.ms", "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "a b", (SET, "retention.ms", None), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "a b", (SET, "retention.ms", "x"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_what_is_refused(
+    kind: int, name: str, change: tuple[int, str, str | None], code: ErrorCode
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        assert await alter(broker, kind, name, change) == code
 
     with_broker(test)

@@ -54,6 +54,15 @@ def test_what_has_settings() -> None:
 def test_the_first_version_knows_client_metrics_only() -> None:
     async def test(broker: SimulatedBroker) -> None:
         assert await listed(broker, version=0) == (ErrorCode.NONE, set())
+        await broker.create_topic("t")
+        setting = AlterableConfig(name="metrics", config_operation=0, value="*")
+        resource = AlterConfigsResource(
+            resource_type=METRICS, resource_name="all", configs=[setting]
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        await broker.call(request, IncrementalAlterConfigsResponse)
+        assert await listed(broker, version=0) == (ErrorCode.NONE, {(METRICS, "all")})
+        assert await listed(broker, METRICS) == (ErrorCode.NONE, {(METRICS, "all")})
 
     with_broker(test)
 
