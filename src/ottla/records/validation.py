@@ -85,6 +85,8 @@ _crc = crc32c
 _new_tuple = tuple.__new__
 _COMPRESSION_ID_MAX = int(Compression.ZSTD)
 _ZSTD_ID = int(Compression.ZSTD)
+_LENGTH_MIN = 14
+"""Of the smallest message of the oldest format."""
 
 
 class ProducePolicy:
@@ -239,6 +241,18 @@ def validate_produced(
     except CorruptRecord as error:
         # Not CORRUPT_MESSAGE, which clients retry: the CRC says that it was sent like this.
         raise _invalid(str(error)) from None
+
+
+def check_is_a_batch(records: memoryview) -> None:
+    """Raises CorruptRecord for what is no batch of any format. Kafka looks for this in all batches
+    of a request before anything else, so one of them has the whole request refused."""
+    if len(records) <= MAGIC_AT:
+        return
+    if records[MAGIC_AT] > MAGIC:
+        raise CorruptRecord(f"there is no message format with magic {records[MAGIC_AT]}")
+    length: int = struct.unpack_from(">i", records, LENGTH_AT)[0]
+    if length < _LENGTH_MIN:
+        raise CorruptRecord(f"a record batch of {length + LOG_OVERHEAD_BYTES} bytes cannot be")
 
 
 def check_is_one_batch(batch: memoryview, produce_version: int) -> None:

@@ -104,8 +104,9 @@ class Fetch:
         session = self._session
         try:
             partition = fetched.partition or session.find(fetched, self._lookup)
-            partition.check_leader_epoch(fetched.current_leader_epoch)
-            if fetched.last_fetched_epoch != NO_EPOCH:
+            if fetched.current_leader_epoch >= 0:
+                partition.check_leader_epoch(fetched.current_leader_epoch)
+            if fetched.last_fetched_epoch >= 0:
                 diverging = _divergence(partition, fetched)
                 if diverging is not None:
                     return diverging
@@ -119,6 +120,12 @@ class Fetch:
             aborted: list[AbortedTransaction] | None = None
             if self._is_committed_only:
                 records, aborted = self._leave_out(partition, fetched, records)
+                if (
+                    records is None
+                    and left > 0
+                    and fetched.fetch_offset < partition.last_stable_offset
+                ):
+                    aborted = None  # A batch does not fit: then Kafka tells nothing of any.
         except KafkaError as error:
             self._has_error = True
             return self._error(fetched, error)
@@ -128,7 +135,8 @@ class Fetch:
         high_watermark = partition.high_watermark
         log_start_offset = partition.log.log_start_offset
         if records is not None:
-            session.served(fetched)
+            if self._is_incremental:
+                session.served(fetched)
             self._byte_count += len(records)
             if self._byte_count < self._request.min_bytes:
                 self._is_behind |= partition.is_behind(fetched.fetch_offset)
@@ -169,9 +177,7 @@ class Fetch:
             partition_index=fetched.index,
             error_code=error.code,
             high_watermark=-1,
-            aborted_transactions=[]
-            if error.code in _NOT_FOUND or self._is_committed_only
-            else None,
+            aborted_transactions=[] if error.code in _NOT_FOUND else None,
             records=_NO_RECORDS,
         )
         partition = fetched.partition
@@ -269,5 +275,6 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> PartitionDat
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.log_start_offset,
         diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        aborted_transactions=None,
         records=_NO_RECORDS,
     )

@@ -50,6 +50,8 @@ async def handle(
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
         topics = [_topic(services, topic) for topic in image.topics.values()]
     else:
+        if any(map(_is_by_id, asked)):
+            asked = [one for one in asked if _is_by_id(one)]  # Names beside ids are not looked at.
         may_create = request.allow_auto_topic_creation and _may_create(services, asked)
         topics = []
         slices = RequestSlices()
@@ -58,7 +60,7 @@ async def handle(
             topics.append(await _asked_topic(services, one, may_create))
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if not topic.error_code:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # As Kafka: whatever has a name.
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
         brokers=[

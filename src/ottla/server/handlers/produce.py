@@ -14,7 +14,7 @@ from ottla.kernel.eager import Done
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.records.errors import NotOneBatch, RecordsRejected
-from ottla.records.validation import check_is_one_batch
+from ottla.records.validation import check_is_a_batch, check_is_one_batch
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
@@ -47,20 +47,24 @@ START_IS_NOT_TOLD = frozenset(
 def handle(
     services: Services, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.transactional_id is not None:
-        return _handle_transactional(services, request, context, request.transactional_id)
-    if any(
-        data.records is not None and is_transactional(data.records)
+    batches = [
+        data.records
         for topic in request.topic_data
         for data in topic.partition_data
-    ):
-        return _refused(
-            request,
-            KafkaError(
+        if data.records is not None
+    ]
+    try:
+        for batch in batches:
+            check_is_a_batch(batch)
+        if request.transactional_id is not None:
+            return _handle_transactional(services, request, context, request.transactional_id)
+        if any(map(is_transactional, batches)):
+            raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "a transactional batch in a request without a transactional id",
-            ),
-        )
+            )
+    except KafkaError as error:
+        return _refused(request, error)
     return _append(services, request, context, None)
 
 
@@ -155,10 +159,10 @@ def _append(
                 if refused is not None:
                     check_is_one_batch(records, version)  # As in Kafka, that is said first.
                     raise refused
-                partition = found
                 guard = None
                 if admission is not None:
                     guard = admission.guard_for(TopicPartition(name, data.index))
+                partition = found
                 appended = partition.leader.append(
                     records, acks=acks, produce_version=version, guard=guard
                 )

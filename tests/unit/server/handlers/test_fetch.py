@@ -293,6 +293,17 @@ def test_no_partition_of_a_session_starves() -> None:
     with_broker(test)
 
 
+def test_epochs_below_zero_are_no_epochs() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await broker.produce("t", b"one")
+        asked = ask()
+        asked.current_leader_epoch = asked.last_fetched_epoch = -2
+        assert base_offsets(only(await broker.call(request("t", asked), FetchResponse, BY_NAME)))
+
+    with_broker(test)
+
+
 def test_a_reader_whose_log_diverged_is_told_where() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t")
@@ -303,7 +314,8 @@ def test_a_reader_whose_log_diverged_is_told_where() -> None:
             asked.last_fetched_epoch = last_fetched_epoch
             return only(await broker.call(request("t", asked), FetchResponse, BY_NAME))
 
-        assert (await fetch(2, 0)).diverging_epoch.end_offset == 1
+        diverged = await fetch(2, 0)
+        assert (diverged.diverging_epoch.end_offset, diverged.aborted_transactions) == (1, None)
         assert (await fetch(1, 0)).diverging_epoch.end_offset == -1
         assert (await fetch(1, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -381,6 +393,9 @@ def test_readers_of_committed_records_see_up_to_the_last_stable_offset() -> None
         assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
         data = await fetch(COMMITTED, offset=4)
         assert (base_offsets(data), data.aborted_transactions) == ([4], [])
+        data = await fetch(COMMITTED, offset=99)
+        assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert data.aborted_transactions is None
 
     with_broker(test)
 

@@ -152,7 +152,7 @@ def test_without_authorizer_everything_is_allowed_to_who_asks() -> None:
         response = await broker.call(request, MetadataResponse, 10)
         known, missing = response.topics
         assert known.topic_authorized_operations == 0b1101_1111_1000
-        assert missing.topic_authorized_operations == NOT_ASKED
+        assert missing.topic_authorized_operations == 0b1101_1111_1000
         assert response.cluster_authorized_operations == 0b1_1111_1010_0000
 
     with_broker(test)
@@ -243,3 +243,17 @@ def test_a_request_makes_no_topics_where_they_were_more_than_it_may_create() -> 
             assert codes == dict.fromkeys("abc", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     with_broker(test, num_partitions="5000")
+
+
+def test_names_beside_ids_are_not_looked_at() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        await broker.create_topic("u")
+        asked = [
+            MetadataRequestTopic(name="u"),
+            MetadataRequestTopic(topic_id=topic_id, name=None),
+        ]
+        response = await broker.call(MetadataRequest(topics=asked), MetadataResponse)
+        assert [topic.name for topic in response.topics] == ["t"]
+
+    with_broker(test)

@@ -208,3 +208,25 @@ def test_only_brokers_write_to_their_own_topics() -> None:
         assert await end_offset(broker, "__consumer_offsets") == 0
 
     with_broker(test)
+
+
+@pytest.mark.parametrize(("at", "value"), [(16, 3), (11, 10)], ids=["magic", "length"])
+def test_bytes_that_are_no_batch_have_the_whole_request_refused(at: int, value: int) -> None:
+    """As in Kafka, which looks at all batches before it looks for their partitions."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        broken = make_batch(b"v")
+        broken[at] = value
+        data = [
+            PartitionProduceData(index=index, records=memoryview(records))
+            for index, records in ((0, make_batch(b"v")), (7, broken))
+        ]
+        topic = TopicProduceData(name="t", partition_data=data)
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+        answer = (await broker.call(request, ProduceResponse, 12)).responses[0]
+        codes = [one.error_code for one in answer.partition_responses]
+        assert codes == [ErrorCode.CORRUPT_MESSAGE] * 2
+        assert await end_offset(broker, "t") == 0
+
+    with_broker(test)
