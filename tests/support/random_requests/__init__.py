@@ -1,0 +1,1 @@
+"""Random sequences of requests, the same ones to Ottla and to Apache Kafka."""
