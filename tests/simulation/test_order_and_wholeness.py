@@ -47,7 +47,7 @@ MESSAGE_BYTES_MAX = 16_000
 REPLACED_COUNT = 4
 RUN_S_MAX = 600.0
 
-SEEDS = range(count(300, 30))
+SEEDS = range(count(300, 20))
 
 
 class World:
@@ -97,7 +97,7 @@ class World:
         }
 
     async def _prepare(self) -> None:
-        client = InFlight(self.network, PORT)
+        client = InFlight(self.network, PORT, self.rng)
         for name, partition_count, config in (
             ("committed", COMMITTED_PARTITIONS, {}),
             ("plain", 1, {}),
@@ -129,7 +129,7 @@ class World:
     def _clients(self) -> Iterator[Coroutine[Any, Any, None]]:
         network, rng = self.network, self.rng
         for group in ("one", "other"):
-            yield Committer(network, rng, group, "committed").run(ROUND_COUNT)
+            yield Committer(network, rng, group, "committed").run(2 * ROUND_COUNT)
         for topic in ("plain", "squeezed"):
             yield Appender(network, rng, topic).run(ROUND_COUNT)
         yield Backfiller(network, rng, "brief").run(ROUND_COUNT)

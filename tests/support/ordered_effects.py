@@ -109,7 +109,7 @@ class Committer:
     """Commits offsets of one group, several times at once, all partitions to the same number."""
 
     def __init__(self, network: Network, rng: random.Random, group_id: str, topic: str) -> None:
-        self._client = InFlight(network, PORT)
+        self._client = InFlight(network, PORT, rng)
         self._rng = rng
         self._group_id = group_id
         self._topic = topic
@@ -120,7 +120,7 @@ class Committer:
 
     async def run(self, round_count: int) -> None:
         for _ in range(round_count):
-            numbers = [self._last + 1 + each for each in range(self._rng.randint(1, 4))]
+            numbers = [self._last + 1 + each for each in range(self._rng.randint(1, 10))]
             self._last = numbers[-1]
             requests = [(self._commit(number), 9) for number in numbers]
             look = fetch_request(9, self._group_id, {self._topic: self._partitions})
@@ -135,7 +135,7 @@ class Committer:
 
     def _commit(self, number: int) -> Any:
         # One batch for most, two or three if they were split, and too much for one for some.
-        padding = "x" * self._rng.choice((0, 0, 1000, METADATA_BYTES_MAX))
+        padding = "x" * self._rng.choice((0, 0, 0, 0, 1000, METADATA_BYTES_MAX))
         offsets = {self._topic: dict.fromkeys(self._partitions, number)}
         return commit_request(self._group_id, offsets, metadata=padding)
 
@@ -168,7 +168,7 @@ class Appender:
     them. What is not acknowledged is not sent again."""
 
     def __init__(self, network: Network, rng: random.Random, topic: str) -> None:
-        self._client = InFlight(network, PORT)
+        self._client = InFlight(network, PORT, rng)
         self._rng = rng
         self._topic = topic
         self._sent: list[bytes] = []
@@ -254,7 +254,7 @@ class TopicReplacer:
         config: dict[str, str],
         maybe_crash: Callable[[float], None],
     ) -> None:
-        self._client, self._other = InFlight(network, PORT), InFlight(network, PORT)
+        self._client, self._other = InFlight(network, PORT, rng), InFlight(network, PORT, rng)
         self._rng = rng
         self._name = name
         self._config = config
@@ -314,7 +314,7 @@ class Backfiller:
     segment after segment, while more is being written."""
 
     def __init__(self, network: Network, rng: random.Random, topic: str) -> None:
-        self._client = InFlight(network, PORT)
+        self._client = InFlight(network, PORT, rng)
         self._rng = rng
         self._topic = topic
         self._last_offset = -1

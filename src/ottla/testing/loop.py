@@ -24,7 +24,9 @@ T = TypeVar("T")
 # 2024-01-01, so that timestamps look like timestamps.
 EPOCH_MS = 1_704_067_200_000
 
-_TURN_S_MAX = 0.0005
+_TURN_S_MAX = 0.002
+
+_END_ROUNDS = 3
 
 
 class NothingLeft(RuntimeError):
@@ -146,9 +148,11 @@ def run_virtual(
     try:
         return loop.run_until_complete(main(loop))
     finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(_pass_on())
+        for _ in range(_END_ROUNDS):  # Tasks may begin others while they end.
+            loop.drop_callbacks(lambda _: True)
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(_pass_on())
         loop.close()
 
 
