@@ -7,14 +7,15 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from types import TracebackType
 
+from ottla.cli.demo_folder import DemoFolder
 from ottla.cli.errors import Failure
 
 _READY = re.compile(r"ready: broker (\d+) on (\S+), data in ")
 _END_TIMEOUT_S = 10.0
+_REMOVE_TIMEOUT_S = 0.3
 DEFAULT_PORT = 9092
 
 
@@ -30,7 +31,7 @@ def _is_taken(port: int) -> bool:
 class ChildBroker:
     """Runs from `with` to its end; then it is killed and its data removed: to stop in order would
     only be for those data. It is in a session of its own, so that Ctrl-C reaches its parent only.
-    It also ends when its parent was killed; its data stays then."""
+    It also ends when its parent was killed; its data stay until the next one starts."""
 
     def __init__(self, *, is_on_usual_port: bool = True) -> None:
         """On the usual port if that is free, and else, or where nobody should find it, on any."""
@@ -38,7 +39,7 @@ class ChildBroker:
         self.bootstrap = ""
         self.port = 0
         self.start_s = 0.0
-        self._folder = tempfile.TemporaryDirectory(prefix="ottla-demo-")
+        self._folder = DemoFolder("broker")
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> ChildBroker:
@@ -55,7 +56,7 @@ class ChildBroker:
 
     def _start(self, port: int) -> ChildBroker:
         command = [sys.executable, "-P", "-m", "ottla.cli.tied_broker", "start"]
-        command += ["--data-dir", os.path.join(self._folder.name, "data")]
+        command += ["--data-dir", os.path.join(self._folder.path, "data")]
         command += ["--listen", f"127.0.0.1:{port}"]
         began_s = time.monotonic()
         with open(self._log_path, "wb") as log:
@@ -98,7 +99,7 @@ class ChildBroker:
             process.kill()
             process.wait()
             self._close_pipes()
-        self._folder.cleanup()
+        self._folder.remove(_REMOVE_TIMEOUT_S)
 
     def memory_bytes(self) -> int | None:
         """What is resident; None where the system has no /proc to tell."""
@@ -120,7 +121,7 @@ class ChildBroker:
 
     @property
     def _log_path(self) -> str:
-        return os.path.join(self._folder.name, "broker.log")
+        return os.path.join(self._folder.path, "broker.log")
 
     def _close_pipes(self) -> None:
         assert self._process is not None, "it was started"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from ottla.cli.demo_folder import DemoFolder
 
 if TYPE_CHECKING:
     from ottla.pipeline.run.stages import Stage
@@ -27,7 +27,7 @@ class ChildPipeline:
     removed. It is in a session of its own, so that Ctrl-C reaches its parent only."""
 
     def __init__(self, job: str, bootstrap: str, settings: dict[str, str]) -> None:
-        self._folder = tempfile.mkdtemp(prefix="ottla-demo-pipeline-")
+        self._folder = DemoFolder("pipeline")
         self._command = [sys.executable, "-P", "-m", "ottla", "pipeline", "run", job, "--json"]
         self._command += ["--bootstrap", bootstrap]
         self._command += ["--folder", self._path("job"), "--lake", self._path("lake")]
@@ -54,7 +54,11 @@ class ChildPipeline:
                 text=True,
                 start_new_session=True,
                 # Spark and its Java leave files there when they are killed.
-                env={**os.environ, "TMPDIR": self._folder, "JAVA_TOOL_OPTIONS": self._java_options},
+                env={
+                    **os.environ,
+                    "TMPDIR": self._folder.path,
+                    "JAVA_TOOL_OPTIONS": self._java_options,
+                },
             )
         self._reader.start()
         return self
@@ -72,7 +76,7 @@ class ChildPipeline:
         self._reader.join()
         assert process.stdout is not None, "a pipe was asked for"
         process.stdout.close()
-        self._remove(_REMOVE_TIMEOUT_S)
+        self._folder.remove(_REMOVE_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -91,22 +95,13 @@ class ChildPipeline:
         """At once, on any thread, started or not."""
         if self._process is not None:
             self._kill()
-        self._remove(_REMOVE_AT_ONCE_S)
+        self._folder.remove(_REMOVE_AT_ONCE_S)
 
     def _kill(self) -> None:
         """All of its session: its Python may be gone, and its Java not."""
         assert self._process is not None, "it was started"
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-    def _remove(self, timeout_s: float) -> None:
-        """Java may write for a moment until it is gone."""
-        deadline_s = time.monotonic() + timeout_s
-        while os.path.exists(self._folder):
-            shutil.rmtree(self._folder, ignore_errors=True)
-            if time.monotonic() > deadline_s:
-                break
-            time.sleep(0.02)
 
     def exit_code(self) -> int | None:
         """None while it runs."""
@@ -139,7 +134,7 @@ class ChildPipeline:
                 self.last[name] = event
 
     def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
+        return os.path.join(self._folder.path, name)
 
     @property
     def _log_path(self) -> str:
@@ -153,4 +148,4 @@ class ChildPipeline:
         # With one compiler the JVM sets aside 48 MB for what is compiled: full after a minute, and
         # from then on it interprets. With two it is this much.
         code = "-XX:ReservedCodeCacheSize=240m"
-        return f"-Djava.io.tmpdir={self._folder} -XX:-UsePerfData {quick} {code}"
+        return f"-Djava.io.tmpdir={self._folder.path} -XX:-UsePerfData {quick} {code}"

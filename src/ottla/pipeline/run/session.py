@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +29,9 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:\s*,\s*\d+)?\])?")
 _CONNECT = "sc://"
 _OTHERS = ("yarn", "k8s://")
 """Masters that decide where an executor runs, and have never been tried here."""
-_SOCKETS = "/tmp"
-"""Names of sockets have a hundred bytes or so, and folders for temporary files have longer ones."""
+_SHARED_TEMPORARY = "/tmp"
+_SOCKET_FOLDER_BYTES_MAX = 60
+"""Names of sockets have a hundred bytes or so, and Spark takes 42 of them."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _EVERYWHERE = {
@@ -157,11 +159,12 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
             f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').resolve().as_uri()}"
         ),
     }
-    if not master.startswith(_OTHERS) and os.access(_SOCKETS, os.W_OK):
+    sockets = _socket_folder(master)
+    if not master.startswith(_OTHERS) and os.access(sockets, os.W_OK):
         # By TCP the second thing that Spark tells a Python worker waits until the first has been
         # acknowledged, which Linux does after 40 ms: measured, that much of each task.
         found["spark.python.unix.domain.socket.enabled"] = "true"
-        found["spark.python.unix.domain.socket.dir"] = _SOCKETS
+        found["spark.python.unix.domain.socket.dir"] = sockets
     if (path := _added_path()) is not None:
         found["spark.executorEnv.PYTHONPATH"] = path
     if (cores := local_cores(master)) is not None:
@@ -180,6 +183,13 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
             ),
         }
     return found
+
+
+def _socket_folder(master: str) -> str:
+    """The folder for temporary files, which goes with a demo: a JVM that is killed leaves them."""
+    folder = tempfile.gettempdir()
+    is_short = len(os.fsencode(folder)) <= _SOCKET_FOLDER_BYTES_MAX
+    return folder if is_short and local_cores(master) is not None else _SHARED_TEMPORARY
 
 
 def local_cores(master: str) -> int | None:

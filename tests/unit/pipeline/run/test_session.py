@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -73,8 +74,23 @@ def test_python_workers_are_spoken_to_without_tcp_where_that_was_tried(
 ) -> None:
     found = session_settings(master, tmp_path)
     assert ("spark.python.unix.domain.socket.enabled" in found) == is_set
-    # Wherever this JVM, and those of executors, have their temporary files.
-    assert found.get("spark.python.unix.domain.socket.dir") == ("/tmp" if is_set else None)
+    assert ("spark.python.unix.domain.socket.dir" in found) == is_set
+
+
+@pytest.mark.parametrize(
+    ("master", "temporary", "folder"),
+    [
+        ("local[2]", "/var/tmp", "/var/tmp"),  # of a demo, it goes with the demo
+        ("local[2]", f"/tmp/{'long' * 20}", "/tmp"),  # names of sockets are short
+        ("spark://a:7077", "/var/tmp", "/tmp"),  # on other machines there may be none
+    ],
+)
+def test_sockets_lie_among_temporary_files_where_their_names_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, temporary: str, folder: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", temporary)
+    found = session_settings(master, tmp_path)
+    assert found["spark.python.unix.domain.socket.dir"] == folder
 
 
 class Java:
