@@ -17,11 +17,11 @@ async def new_partition(broker: SimulatedBroker, **config: str) -> Partition:
     return broker.machine.broker.replicas.partition("t", 0)
 
 
-def lead_two_replicas(
+async def lead_two_replicas(
     partition: Partition, broker: SimulatedBroker, isr: tuple[int, ...] = (1,)
 ) -> Partition:
     """Of which broker 2 has the other."""
-    return broker.machine.broker.replicas.become_leader(
+    return await broker.machine.broker.replicas.become_leader(
         partition.topic_partition,
         partition.topic_id,
         partition.log.config,

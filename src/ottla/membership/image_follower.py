@@ -136,8 +136,7 @@ class ImageFollower:
             await asyncio.sleep(0)
             topic_partition = TopicPartition(topic.name, number)
             try:
-                await self._replicas.set_others_aside(topic_partition, topic.id)
-                led = self._replicas.become_leader(
+                led = await self._replicas.become_leader(
                     topic_partition,
                     topic.id,
                     config,

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -32,9 +32,11 @@ from ottla.replication.append_memory import AppendMemory
 from ottla.replication.in_sync_replicas import InSyncReplicas
 from ottla.replication.uncommitted import Settled, Step, Uncommitted
 from ottla.storage.errors import StorageFailure
-from ottla.storage.log import Log
 from ottla.storage.pending_write import Appended, PendingWrite
 from ottla.storage.verification import VerificationGuard
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
 
 ACKS_ALL = -1
 
@@ -72,26 +74,21 @@ class Leader:
 
     def __init__(
         self,
-        log: Log,
+        partition: Partition,
         leader_epoch: int,
         in_sync: InSyncReplicas,
         *,
-        high_watermark: int,
-        on_high_watermark: Callable[[int, int], None],
         clock: Clock,
         workers: Workers,
         memory: AppendMemory,
         checks_records: bool,
     ) -> None:
-        """`on_high_watermark` is called with each new one, and the number of bytes below it that
-        were above the one before."""
-        self.topic_partition = log.topic_partition
-        self.log = log
+        self.topic_partition = partition.topic_partition
+        self.log = log = partition.log
         self.leader_epoch = leader_epoch
         self.in_sync = in_sync
         self.checks_records = checks_records
-        self.high_watermark = high_watermark
-        self._on_high_watermark = on_high_watermark
+        self.partition = partition
         self._clock = clock
         self._workers = workers
         self._memory = memory
@@ -351,8 +348,8 @@ class Leader:
         if self.in_sync.followers:
             self._uncommitted.finish(self._uncommitted.begin(end_offset, byte_count))
         else:
-            self._end_offset = self.high_watermark = end_offset
-            self._on_high_watermark(end_offset, byte_count)
+            self._end_offset = end_offset
+            self.partition.advance_high_watermark(end_offset, byte_count)
 
     def follower_fetched(
         self, broker_id: BrokerId, fetch_offset: int, *, log_start_offset: int, broker_epoch: int
@@ -372,7 +369,7 @@ class Leader:
         self._advance_high_watermark()
 
     def _advance_high_watermark(self) -> None:
-        before = self.high_watermark
+        before = self.partition.high_watermark
         high_watermark = self.in_sync.high_watermark(
             before,
             log_end_offset=self._end_offset,
@@ -381,9 +378,10 @@ class Leader:
         )
         byte_count = self._uncommitted.commit(high_watermark)
         if high_watermark > before:
-            self.high_watermark = high_watermark
             # What a leader before this one has written is of a size unknown here.
-            self._on_high_watermark(high_watermark, byte_count or high_watermark - before)
+            self.partition.advance_high_watermark(
+                high_watermark, byte_count or high_watermark - before
+            )
         # Also where it stands still: a repeat of what is committed waits only for its fsync.
         self._uncommitted.settle(high_watermark)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import NamedTuple, Protocol
 
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
+from ottla.replication.follower import Follower
 from ottla.replication.leader import Leader
 from ottla.storage.batch_scan import Cold
 from ottla.storage.log import Log
@@ -51,6 +53,10 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.high_watermark = log.log_start_offset
         self.watchers: dict[Watcher, None] = {}
+        self.lane = asyncio.Lock()
+        """Held by a change of role and by a truncation: one after another, in the order asked for.
+        Appends do not take it; who changes the role waits for those under way."""
+        self.follower: Follower | None = None
         self._leader: Leader | None = None
         self._transactions = log.producer_state.transactions
         self._unreplicated = self._transactions.unreplicated
@@ -67,24 +73,37 @@ class Partition:
             )
         return self._leader
 
+    @property
+    def is_led(self) -> bool:
+        """By this broker."""
+        return self._leader is not None
+
     def lead(self, leader: Leader) -> None:
+        """After `end_role`, still in the lane."""
         self._leader = leader
         self.leader_epoch = leader.leader_epoch
+
+    def follow(self, follower: Follower) -> None:
+        """After `end_role`, still in the lane."""
+        self.follower = follower
+        self.leader_epoch = follower.leader_epoch
 
     def config_changed(self) -> None:
         if self._leader is not None:
             self._leader.config_changed()
 
-    async def close(self) -> None:
-        """Waits for the append that is under way, refuses those behind it."""
+    async def end_role(self) -> None:
+        """Nothing is read or appended from now on. Waits for the append that is under way, refuses
+        those behind it; readers look for the partition anew."""
+        leader, self._leader, self.follower = self._leader, None, None
         for watcher in list(self.watchers):
             try:
                 watcher.partition_closed(self)
             except Exception:
                 logger.exception("a reader of %s failed", self.topic_partition)
         self.watchers.clear()
-        if self._leader is not None:
-            await self._leader.close()
+        if leader is not None:
+            await leader.close()
 
     def advance_high_watermark(self, high_watermark: int, byte_count: int) -> None:
         """Readers can see that many bytes more."""
@@ -97,6 +116,14 @@ class Partition:
                     watcher.records_added(self, byte_count)
                 except Exception:  # A bug of one is not to keep the news from the others.
                     logger.exception("a reader of %s failed", self.topic_partition)
+
+    def log_truncated(self) -> None:
+        """What is gone was never committed, or was lost by an unclean election; or the log begins
+        beyond what it had."""
+        log = self.log
+        self.high_watermark = max(
+            log.log_start_offset, min(self.high_watermark, log.log_end_offset)
+        )
 
     # Reading
 

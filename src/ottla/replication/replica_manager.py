@@ -12,6 +12,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.kernel.workers import Workers
 from ottla.replication.append_memory import AppendMemory
+from ottla.replication.follower import Follower
 from ottla.replication.in_sync_replicas import BrokerEpochs, InSyncReplicas
 from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
@@ -49,7 +50,8 @@ class ReplicaManager:
         self._lag_time_max_s = 0.0
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Raises KafkaError where there is nothing to write to or read from."""
+        """That this broker leads. Raises KafkaError where there is nothing to write to or read
+        from."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             if (topic, index) in self._offline:
@@ -60,6 +62,7 @@ class ReplicaManager:
             )
         if partition.log.folder.failure is not None:
             partition.log.folder.check_online()
+        partition.leader  # noqa: B018  # Raises NOT_LEADER_OR_FOLLOWER.
         return partition
 
     def is_offline(self, topic: str, index: int) -> bool:
@@ -78,7 +81,7 @@ class ReplicaManager:
     def topic_name(self, topic_id: TopicId) -> str | None:
         return self._topic_names.get(topic_id)
 
-    def become_leader(
+    async def become_leader(
         self,
         topic_partition: TopicPartition,
         topic_id: TopicId,
@@ -90,45 +93,84 @@ class ReplicaManager:
         partition_epoch: int,
         is_new: bool,
     ) -> Partition:
-        """Opens the partition's log, or makes it, and serves it from now on. Raises
-        `StorageFailure`; then the partition is offline until the broker starts anew. A log of
-        another topic of that name must be out of the way (`set_others_aside`)."""
+        """Opens the partition's log, or makes it, and leads it from now on. Raises
+        `StorageFailure`; then the partition is offline until the broker starts anew."""
+        partition = await self._open(topic_partition, topic_id, config, is_new=is_new)
+        async with partition.lane:
+            await partition.end_role()
+            in_sync = InSyncReplicas(
+                self._own_id,
+                replicas=replicas,
+                isr=isr,
+                partition_epoch=partition_epoch,
+                log_end_offset=partition.log.log_end_offset,
+                lag_time_max_s=self._lag_time_max_s,
+                broker_epochs=self._broker_epochs,
+                now_s=self._clock.monotonic_s(),
+            )
+            leader = Leader(
+                partition,
+                leader_epoch,
+                in_sync,
+                clock=self._clock,
+                workers=self._workers,
+                memory=self._memory,
+                checks_records=self._checks_records,
+            )
+            partition.lead(leader)
+        return partition
+
+    async def become_follower(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        *,
+        leader_id: BrokerId,
+        leader_epoch: int,
+        is_new: bool,
+    ) -> Partition:
+        """As `become_leader`: what the leader has is to be fetched from now on."""
+        partition = await self._open(topic_partition, topic_id, config, is_new=is_new)
+        async with partition.lane:
+            await partition.end_role()
+            partition.follow(
+                Follower(
+                    partition,
+                    leader_id,
+                    leader_epoch,
+                    checkpoint=self._logs.checkpoint_recovery_points,
+                )
+            )
+        return partition
+
+    async def _open(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        *,
+        is_new: bool,
+    ) -> Partition:
+        """A log of another topic of that name is set aside."""
         self._topic_names[topic_id] = topic_partition.topic
+        partition = self._partitions.get(topic_partition)
+        if partition is not None:
+            partition.log.set_config(config)
+            return partition
         self._offline.add(topic_partition)
+        await self._set_others_aside(topic_partition, topic_id)
         log = self._logs.get(topic_partition)
         if log is None:
             log = self._logs.create_log(topic_partition, topic_id, config, is_new=is_new)
         else:
             self._logs.assign_topic_id(log, topic_id)
         log.set_config(config)
-        partition = Partition(topic_id, log)
-        in_sync = InSyncReplicas(
-            self._own_id,
-            replicas=replicas,
-            isr=isr,
-            partition_epoch=partition_epoch,
-            log_end_offset=log.log_end_offset,
-            lag_time_max_s=self._lag_time_max_s,
-            broker_epochs=self._broker_epochs,
-            now_s=self._clock.monotonic_s(),
-        )
-        leader = Leader(
-            log,
-            leader_epoch,
-            in_sync,
-            high_watermark=partition.high_watermark,
-            on_high_watermark=partition.advance_high_watermark,
-            clock=self._clock,
-            workers=self._workers,
-            memory=self._memory,
-            checks_records=self._checks_records,
-        )
-        partition.lead(leader)
-        self._partitions[topic_partition] = partition
+        partition = self._partitions[topic_partition] = Partition(topic_id, log)
         self._offline.discard(topic_partition)
         return partition
 
-    async def set_others_aside(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
+    async def _set_others_aside(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
         """A log that was found under this name and is another topic's: its records are kept, and
         never served as those of this one."""
         log = self._logs.get(topic_partition)
@@ -142,7 +184,8 @@ class ReplicaManager:
         self._checks_records = config.ottla_produce_check_records
         self._lag_time_max_s = config.replica_lag_time_max_ms / 1000
         for partition in self._partitions.values():
-            partition.leader.checks_records = self._checks_records
+            if partition.is_led:
+                partition.leader.checks_records = self._checks_records
             partition.config_changed()
 
     def set_configs(self, configs: Mapping[str, TopicConfig]) -> None:
@@ -160,7 +203,7 @@ class ReplicaManager:
         gone = [self._partitions.pop(each, None) for each in topic_partitions]
         for partition in gone:
             if partition is not None:
-                await partition.close()
+                await partition.end_role()
         await self._logs.delete(*topic_partitions)
 
     def topic_partitions(self) -> set[TopicPartition]:
@@ -179,6 +222,6 @@ class ReplicaManager:
 
     async def close(self) -> None:
         for partition in self._partitions.values():
-            await partition.close()
+            await partition.end_role()
         self._logs.checkpoint_high_watermarks(self.high_watermarks())
         self._partitions.clear()

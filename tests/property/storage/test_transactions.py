@@ -127,15 +127,17 @@ class TransactionsMachine(RuleBasedStateMachine):
             clock=self.clock,
             workers=self.workers,
         )
-        self.partition = replicas.become_leader(
-            PARTITION,
-            self.topic_id,
-            self.config,
-            leader_epoch=0,
-            replicas=(BrokerId(1),),
-            isr=(BrokerId(1),),
-            partition_epoch=0,
-            is_new=False,
+        self.partition = self.run(
+            replicas.become_leader(
+                PARTITION,
+                self.topic_id,
+                self.config,
+                leader_epoch=0,
+                replicas=(BrokerId(1),),
+                isr=(BrokerId(1),),
+                partition_epoch=0,
+                is_new=False,
+            )
         )
 
     @rule()

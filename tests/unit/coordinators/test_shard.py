@@ -536,13 +536,13 @@ def test_nothing_leaves_before_what_it_rests_on_is_committed() -> None:
         tasks = [task for task in asked if isinstance(task, asyncio.Task)]
         assert len(tasks) == len(asked)
         assert begun == []
-        assert shard.leader.high_watermark == 0
+        assert shard.leader.partition.high_watermark == 0
         *answers, refused = await asyncio.gather(*tasks, return_exceptions=True)
         assert answers == [1, 2, 2, 0, 2]
         assert isinstance(refused, KafkaError)
         assert refused.message == "2"
         assert begun == ["begun"]
-        assert shard.leader.high_watermark == 2
+        assert shard.leader.partition.high_watermark == 2
 
     with_broker(test)
 

@@ -349,7 +349,9 @@ def test_whoever_waits_for_an_append_hears_that_the_disk_has_failed(fault: str) 
 
 def test_the_broker_itself_needs_as_many_replicas_as_acks_all() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        partition = lead_two_replicas(await new_partition(broker, min_insync_replicas="2"), broker)
+        partition = await lead_two_replicas(
+            await new_partition(broker, min_insync_replicas="2"), broker
+        )
         with pytest.raises(KafkaError) as caught:
             partition.leader.append_own(make_batch(b"v"))
         assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -406,7 +408,9 @@ def test_a_second_try_with_the_same_buffer_hears_the_same(
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        partition = lead_two_replicas(await new_partition(broker, min_insync_replicas="2"), broker)
+        partition = await lead_two_replicas(
+            await new_partition(broker, min_insync_replicas="2"), broker
+        )
         with pytest.raises(KafkaError) as caught:
             append(partition, b"v")
         assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -551,7 +555,7 @@ def test_offsets_of_a_transaction_are_appended_without_a_sequence(is_slow: bool)
 
 def test_an_append_is_committed_when_its_followers_have_it() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        partition = lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
         watching = Watching()
         partition.watchers[watching] = None
         assert isinstance(append(partition, b"a", acks=1), Appended)
@@ -571,7 +575,7 @@ def test_an_append_is_committed_when_its_followers_have_it() -> None:
 def test_an_append_that_is_not_synced_counts_for_nobody() -> None:
     async def test(broker: SimulatedBroker) -> None:
         partition = await new_partition(broker, flush_messages="1")
-        lead_two_replicas(partition, broker, isr=(1, 2))
+        await lead_two_replicas(partition, broker, isr=(1, 2))
         partition = broker.machine.broker.replicas.partition("t", 0)
         partition.leader.append_own(make_batch(b"a"))
         fetched(partition, 1)
@@ -584,7 +588,7 @@ def test_an_append_that_is_not_synced_counts_for_nobody() -> None:
 
 def test_a_repeat_waits_for_the_followers_as_the_first_did() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        partition = lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
         futures = []
         for _ in range(2):
             batch = make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
@@ -600,9 +604,9 @@ def test_a_repeat_waits_for_the_followers_as_the_first_did() -> None:
 
 def test_what_followers_do_not_have_when_it_closes_is_answered() -> None:
     async def test(broker: SimulatedBroker) -> None:
-        partition = lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
         future = append_later(partition, b"a")
-        await partition.close()
+        await partition.end_role()
         with pytest.raises(KafkaError) as caught:
             await future
         assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

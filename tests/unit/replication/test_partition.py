@@ -38,7 +38,7 @@ def test_closing_tells_watchers_and_refuses_what_has_not_begun() -> None:
         begun, given_up, waiting = [append_later(partition, b"x") for _ in range(3)]
         await asyncio.sleep(0)
         given_up.cancel()
-        await partition.close()
+        await partition.end_role()
         assert watching.closed == [partition]
         assert (await begun).first_offset == 0
         with pytest.raises(KafkaError) as caught:
@@ -107,7 +107,7 @@ def test_one_reader_that_fails_keeps_no_news_from_the_others(
             assert isinstance(at_once, Appended)
             appended = at_once
         assert appended.first_offset == 0
-        await partition.close()
+        await partition.end_role()
         assert watching.byte_counts == [len(make_batch(b"a"))]
         assert watching.closed == [partition]
 

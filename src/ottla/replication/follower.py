@@ -1,0 +1,100 @@
+"""This broker as a follower of a partition: what it asks for, and what it does with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.kernel.ids import BrokerId
+from ottla.replication.truncation import truncation_offset
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+
+
+class FetchPosition(NamedTuple):
+    """Where a follower's next fetch begins, which tells the leader what the follower has."""
+
+    offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    leader_epoch: int
+
+
+class Follower:
+    """Owned by its partition, for one leader epoch: what was asked for in an earlier one is not
+    taken. A crash leaves a prefix of what the leader had; the next fetch finds out which."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        leader_id: BrokerId,
+        leader_epoch: int,
+        *,
+        checkpoint: Callable[[], None],
+    ) -> None:
+        """`checkpoint` queues the recovery points of all logs to be written."""
+        self.partition = partition
+        self.log = partition.log
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self._checkpoint = checkpoint
+
+    @property
+    def position(self) -> FetchPosition:
+        log = self.log
+        return FetchPosition(
+            log.log_end_offset,
+            log.leader_epochs.latest_epoch,
+            log.log_start_offset,
+            self.leader_epoch,
+        )
+
+    async def append(
+        self, records: memoryview, *, leader_high_watermark: int, leader_log_start_offset: int
+    ) -> None:
+        """What the leader has from `position` on, and how far it and its readers are. Returns when
+        the next fetch may say that the records are here: synced, where `flush.messages` asks for
+        it."""
+        log = self.log
+        if records:
+            log.append_as_follower(records)
+        partition = self.partition
+        before = partition.high_watermark
+        high_watermark = min(leader_high_watermark, log.log_end_offset)
+        if high_watermark > before:
+            partition.advance_high_watermark(
+                high_watermark, len(records) or high_watermark - before
+            )
+        if leader_log_start_offset > log.log_start_offset:
+            log.advance_log_start_offset(min(leader_log_start_offset, partition.high_watermark))
+        if log.is_flush_due:
+            await log.flush()
+
+    async def truncate(self, leader_epoch: int, leader_end_offset: int) -> None:
+        """The leader's log parts from this one: `leader_epoch` ends there. `position` is where to
+        ask again."""
+        await self._cut(lambda: truncation_offset(self.log, leader_epoch, leader_end_offset))
+
+    async def start_over(self, leader_log_start_offset: int, leader_log_end_offset: int) -> None:
+        """The leader has nothing at `position`: it begins after it, or ends before it, as after an
+        unclean election."""
+        if self.log.log_end_offset > leader_log_end_offset:
+            await self._cut(lambda: leader_log_end_offset)
+        else:
+            await self._cut(lambda: leader_log_start_offset, drops_all=True)
+
+    async def _cut(self, to: Callable[[], int], *, drops_all: bool = False) -> None:
+        partition, log = self.partition, self.log
+        async with partition.lane:
+            await log.folder.drain()
+            if partition.follower is not self:
+                return  # Another epoch has begun, with another leader's log to compare with.
+            if drops_all:
+                log.truncate_fully_and_start_at(to())
+            else:
+                log.truncate_to(to())
+            partition.log_truncated()
+            # Before the next append: recovery must not take it for what was synced here before.
+            self._checkpoint()
+            await log.folder.drain()
