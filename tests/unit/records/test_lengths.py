@@ -28,6 +28,38 @@ def test_more_records_than_one_slice() -> None:
             check_lengths(data, wrong)
 
 
+@pytest.mark.parametrize("size", [0, 1, 55, 56, 57, 58, 100, 8_183, 8_184, 8_185, 8_186])
+@pytest.mark.parametrize("count", [63, 64, 65, 128, 200])
+def test_many_records_of_one_length(size: int, count: int) -> None:
+    data = data_of(*[size] * count)
+    check_lengths(data, count)
+    for wrong in (count - 1, count + 1):
+        with pytest.raises(CorruptRecord):
+            check_lengths(data, wrong)
+    for wrong_data in (data[:-1], data + b"\0", data[1:]):
+        with pytest.raises(CorruptRecord):
+            check_lengths(wrong_data, count)
+
+
+@pytest.mark.parametrize("place", [0, 1, 31, 62, 63, 64, 130])
+@pytest.mark.parametrize("other", [0, 9, 50, 101, 600, 9_000])
+def test_one_of_another_length_among_many_of_one(place: int, other: int) -> None:
+    sizes = [100] * 131
+    sizes[place] = other
+    check_lengths(data_of(*sizes), len(sizes))
+
+
+@pytest.mark.parametrize("size", [10, 100])
+@pytest.mark.parametrize("place", [0, 1, 40, 63, 64, 90])
+def test_a_wrong_length_among_many_of_one_is_found(place: int, size: int) -> None:
+    one = data_of(size)
+    for length in (-1, 5, len(one) + 1, 1_000_000):
+        records = [one] * 100
+        records[place] = varint(length) + one[2:]
+        with pytest.raises(CorruptRecord):
+            check_lengths(b"".join(records), len(records))
+
+
 @pytest.mark.parametrize(
     "data",
     [
