@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import order
 from tests.support.counts import count
 from tests.support.dump_log import complaints, segment_files
 from tests.support.need import need_apache_kafka
@@ -149,6 +150,15 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPro
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_VERDICT] = Verdict()
+
+
+def pytest_report_header() -> str | None:
+    return f"{order.VARIABLE}={order.wanted()}" if order.wanted() else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if order.wanted():
+        items[:] = order.in_order(items, lambda item: item.path, order.wanted())
 
 
 @pytest.hookimpl(wrapper=True)
