@@ -9,14 +9,13 @@ from __future__ import annotations
 import struct
 
 from ottla.kernel.disk import File
+from ottla.storage.index_search import count_below, read_page
 
 ENTRY_BYTES = 8
 _ENTRY = struct.Struct(">II")
 _unpack = _ENTRY.unpack_from
 _pack = _ENTRY.pack
-
-# A lookup in a file reads single entries until what is left is one page, then that page.
-_PAGE_ENTRIES = 512
+_OFFSET, _POSITION = range(2)
 
 
 class OffsetIndex:
@@ -37,11 +36,11 @@ class OffsetIndex:
 
     def position_before(self, relative_offset: int) -> int:
         """The position of the last entry that is not above the offset; 0 when there is none."""
-        return _position_in(self.entries, 0, len(self), relative_offset)
+        return _position_in(self.entries, relative_offset)
 
     def offset_from(self, position: int) -> int | None:
         """The relative offset of the first entry at or after the position."""
-        return _offset_in(self.entries, len(self), position)
+        return _offset_in(self.entries, position)
 
     def last_entry(self) -> tuple[int, int]:
         """Relative offset and position, (0, 0) when empty."""
@@ -51,41 +50,20 @@ class OffsetIndex:
 
     def truncate(self, relative_offset: int) -> None:
         """Drops every entry at or above the offset."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if _unpack(self.entries, middle * ENTRY_BYTES)[0] < relative_offset:
-                low = middle + 1
-            else:
-                high = middle
-        del self.entries[low * ENTRY_BYTES :]
+        count = count_below(self.entries, _ENTRY, _OFFSET, relative_offset)
+        del self.entries[count * ENTRY_BYTES :]
         self.written_bytes = min(self.written_bytes, len(self.entries))
 
 
 def find_position(file: File, size_bytes: int, relative_offset: int) -> int:
-    """`position_before` for the index of a closed segment, by a few small reads."""
-    low, high = 0, size_bytes // ENTRY_BYTES
-    while high - low > _PAGE_ENTRIES:
-        middle = (low + high) // 2
-        if _unpack(file.read_at(middle * ENTRY_BYTES, ENTRY_BYTES))[0] <= relative_offset:
-            low = middle
-        else:
-            high = middle
-    page = file.read_at(low * ENTRY_BYTES, (high - low) * ENTRY_BYTES)
-    return _position_in(page, 0, len(page) // ENTRY_BYTES, relative_offset)
+    """`position_before` for the index of a closed segment."""
+    page = read_page(file, size_bytes, _ENTRY, _OFFSET, relative_offset + 1)
+    return _position_in(page, relative_offset)
 
 
 def find_offset_from(file: File, size_bytes: int, position: int) -> int | None:
-    """`offset_from` for the index of a closed segment, by a few small reads."""
-    low, high = 0, size_bytes // ENTRY_BYTES
-    while high - low > _PAGE_ENTRIES:
-        middle = (low + high) // 2
-        if _unpack(file.read_at(middle * ENTRY_BYTES, ENTRY_BYTES))[1] < position:
-            low = middle
-        else:
-            high = middle + 1
-    page = file.read_at(low * ENTRY_BYTES, (high - low) * ENTRY_BYTES)
-    return _offset_in(page, len(page) // ENTRY_BYTES, position)
+    """`offset_from` for the index of a closed segment."""
+    return _offset_in(read_page(file, size_bytes, _ENTRY, _POSITION, position), position)
 
 
 def is_sound(entries: bytes, log_size_bytes: int) -> bool:
@@ -110,28 +88,17 @@ def is_sound(entries: bytes, log_size_bytes: int) -> bool:
     return previous_position < log_size_bytes
 
 
-def _position_in(entries: bytes | bytearray, low: int, high: int, relative_offset: int) -> int:
-    while low < high:
-        middle = (low + high) // 2
-        if _unpack(entries, middle * ENTRY_BYTES)[0] <= relative_offset:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
+def _position_in(entries: bytes | bytearray, relative_offset: int) -> int:
+    count = count_below(entries, _ENTRY, _OFFSET, relative_offset + 1)
+    if count == 0:
         return 0
-    position: int = _unpack(entries, (low - 1) * ENTRY_BYTES)[1]
+    position: int = _unpack(entries, (count - 1) * ENTRY_BYTES)[_POSITION]
     return position
 
 
-def _offset_in(entries: bytes | bytearray, count: int, position: int) -> int | None:
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if _unpack(entries, middle * ENTRY_BYTES)[1] < position:
-            low = middle + 1
-        else:
-            high = middle
-    if low == count:
+def _offset_in(entries: bytes | bytearray, position: int) -> int | None:
+    count = count_below(entries, _ENTRY, _POSITION, position)
+    if count == len(entries) // ENTRY_BYTES:
         return None
-    relative_offset: int = _unpack(entries, low * ENTRY_BYTES)[0]
+    relative_offset: int = _unpack(entries, count * ENTRY_BYTES)[_OFFSET]
     return relative_offset

@@ -11,13 +11,13 @@ import struct
 from typing import NamedTuple
 
 from ottla.kernel.disk import File
+from ottla.storage.index_search import count_below, read_page
 
 ENTRY_BYTES = 12
 _ENTRY = struct.Struct(">qI")
 _unpack = _ENTRY.unpack_from
 _pack = _ENTRY.pack
-
-_PAGE_ENTRIES = 341
+_TIMESTAMP = 0
 
 
 class TimeEntry(NamedTuple):
@@ -68,14 +68,7 @@ class TimeIndex:
 
 def find_entry(file: File, size_bytes: int, timestamp: int) -> TimeEntry:
     """`entry_before` for the index of a closed segment."""
-    low, high = 0, size_bytes // ENTRY_BYTES
-    while high - low > _PAGE_ENTRIES:
-        middle = (low + high) // 2
-        if _unpack(file.read_at(middle * ENTRY_BYTES, ENTRY_BYTES))[0] <= timestamp:
-            low = middle
-        else:
-            high = middle
-    return _entry_in(file.read_at(low * ENTRY_BYTES, (high - low) * ENTRY_BYTES), timestamp)
+    return _entry_in(read_page(file, size_bytes, _ENTRY, _TIMESTAMP, timestamp + 1), timestamp)
 
 
 def read_last_entry(file: File) -> TimeEntry:
@@ -96,13 +89,7 @@ def is_sound(entries: bytes) -> bool:
 
 
 def _entry_in(entries: bytes | bytearray, timestamp: int) -> TimeEntry:
-    low, high = 0, len(entries) // ENTRY_BYTES
-    while low < high:
-        middle = (low + high) // 2
-        if _unpack(entries, middle * ENTRY_BYTES)[0] <= timestamp:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
+    count = count_below(entries, _ENTRY, _TIMESTAMP, timestamp + 1)
+    if count == 0:
         return NO_ENTRY
-    return TimeEntry(*_unpack(entries, (low - 1) * ENTRY_BYTES))
+    return TimeEntry(*_unpack(entries, (count - 1) * ENTRY_BYTES))
