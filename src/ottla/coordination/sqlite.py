@@ -8,17 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from ottla.coordination.boot import boot_id
+from ottla.coordination.single_operations import SingleOperations
 from ottla.coordination.sqlite_database import Database
 from ottla.coordination.store import (
-    ANY_VERSION,
     ConnectionLost,
-    Create,
-    Delete,
     Node,
     Operation,
     SessionExpired,
     SessionState,
-    Set,
     StoreUnusable,
     Watch,
     check_path,
@@ -36,7 +33,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(SingleOperations):
     """One session. Owned by the broker, from start to stop. A crash leaves its ephemeral
     nodes, until a peer or the next start finds that the session's lock is free."""
 
@@ -126,21 +123,6 @@ class SqliteStore:
     async def tree(self, path: str) -> dict[str, Node]:
         check_path(path)
         return await self._call(self._opened().tree, path)
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        (created,) = await self.multi([Create(path, data, ephemeral, sequential)])
-        assert isinstance(created, str)
-        return created
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        (new_version,) = await self.multi([Set(path, data, version)])
-        assert isinstance(new_version, int)
-        return new_version
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         for operation in operations:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
+from ottla.coordination.single_operations import SingleOperations
 from ottla.coordination.store import (
-    ANY_VERSION,
     ConnectionLost,
     Create,
     Delete,
@@ -51,7 +51,7 @@ _OWN_FOLDER = "/zookeeper"
 T = TypeVar("T")
 
 
-class ZooKeeperStore:
+class ZooKeeperStore(SingleOperations):
     """One session at a time. Owned by the broker, from start to stop. A crash leaves its ephemeral
     nodes until the session time-out has passed."""
 
@@ -163,21 +163,6 @@ class ZooKeeperStore:
             return None
 
     # -- writing ------------------------------------------------------------------------
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        (created,) = await self.multi([Create(path, data, ephemeral, sequential)])
-        assert isinstance(created, str)
-        return created
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        (new_version,) = await self.multi([Set(path, data, version)])
-        assert isinstance(new_version, int)
-        return new_version
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         if (size := size_bytes(operations)) > _REQUEST_BYTES_MAX:

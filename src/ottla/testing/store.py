@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ottla.coordination.single_operations import SingleOperations
 from ottla.coordination.store import (
     ANY_VERSION,
     NO_OWNER,
@@ -195,7 +196,7 @@ def _name(path: str) -> str:
     return path[path.rindex("/") + 1 :]
 
 
-class MemoryStore:
+class MemoryStore(SingleOperations):
     """One session with an ensemble. Every call gives way to the loop once, as a real one would."""
 
     def __init__(self, ensemble: MemoryEnsemble) -> None:
@@ -234,21 +235,6 @@ class MemoryStore:
     async def tree(self, path: str) -> dict[str, Node]:
         await self._reach(path)
         return self._ensemble.tree(path)
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        (created,) = await self.multi([Create(path, data, ephemeral, sequential)])
-        assert isinstance(created, str)
-        return created
-
-    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        (new_version,) = await self.multi([Set(path, data, version)])
-        assert isinstance(new_version, int)
-        return new_version
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
         await self._reach(*(operation.path for operation in operations))
