@@ -41,7 +41,7 @@ def test_on_a_terminal_it_says_what_to_try_and_ctrl_c_ends_it(tmp_path: Path) ->
         assert left == []
     assert "Brokers find it by zookeeper.connect=127.0.0.1:" in terminal.text
     assert second.returncode == 1
-    assert "another `ottla zookeeper` uses it" in second.stderr
+    assert "another ZooKeeper uses it" in second.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -126,7 +126,7 @@ def client_options(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar="OTTLA_BOOTSTRAP",
         default=DEFAULT_BOOTSTRAP,
         metavar="HOST:PORT",
-        help=f"A broker of the cluster; several with commas. OTTLA_BOOTSTRAP sets it too. "
+        help=f"Brokers to connect to, with commas. OTTLA_BOOTSTRAP sets it too. "
         f"[default: {DEFAULT_BOOTSTRAP}]",
     )(with_property)
 
@@ -138,7 +138,7 @@ def addresses_of(bootstrap: str) -> list[tuple[str, int]]:
         text = part.strip().rpartition("://")[2]
         match = re.fullmatch(r"(?:\[(?P<six>[^]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>\d+))?", text)
         if match is None or int(match["port"] or 0) > 65535:
-            raise click.BadParameter(f"{part!r} is no HOST:PORT", param_hint="'--bootstrap'")
+            raise click.BadParameter(f"{part!r} is not HOST:PORT", param_hint="'--bootstrap'")
         addresses.append((match["six"] or match["host"], int(match["port"] or 9092)))
     return addresses
 

@@ -50,7 +50,7 @@ def command() -> None:
 @command.command("describe")
 @click.argument("entity_type", type=_TYPES, metavar="topic|broker|group")
 @click.argument("name", shell_complete=complete_entity)
-@click.option("--all", "show_all", is_flag=True, help="Also those that have their default.")
+@click.option("--all", "show_all", is_flag=True, help="Also settings that have their default.")
 @json_option
 @client_options
 def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_json: bool) -> None:
@@ -105,7 +105,7 @@ def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_j
     multiple=True,
     metavar="KEY",
     shell_complete=complete_setting,
-    help="Back to the default.",
+    help="Reset to the default.",
 )
 @click.option(
     "--append",
@@ -121,7 +121,7 @@ def describe(cluster: Cluster, entity_type: str, name: str, show_all: bool, as_j
     multiple=True,
     metavar="KEY=VALUE",
     shell_complete=complete_setting,
-    help="Take from a list.",
+    help="Remove from a list.",
 )
 @client_options
 def alter(

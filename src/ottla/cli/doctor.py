@@ -23,21 +23,21 @@ _COLOURS = {Verdict.OK: "green", Verdict.NOTE: "yellow", Verdict.PROBLEM: "red"}
     metavar="DIR",
     type=click.Path(path_type=Path),
     default=DEFAULT_DATA_DIR,
-    help=f"Of the broker that you want to start. [default: ./{DEFAULT_DATA_DIR}]",
+    help=f"The data dir of the broker to start. [default: ./{DEFAULT_DATA_DIR}]",
 )
 @click.option(
     "--listen",
     metavar="HOST:PORT",
     default="localhost:9092",
     show_default=True,
-    help="Where that broker shall listen.",
+    help="Where that broker would listen.",
 )
 @json_option
 def command(data_dir: Path, listen: str, as_json: bool) -> int:
-    """Check whether a broker and pipelines would run here, and say what to do where not.
+    """Check whether this machine can run a broker and pipelines, and say what to fix.
 
     Looks at Python, packages, open files, disk, port, clock, Spark and Java. Starts and changes
-    nothing. Exits with 1 if something would fail. Its output belongs into every bug report.
+    nothing. Exit code 1 if something would fail. Include its output in bug reports.
     """
     findings = list(all_checks(data_dir, *_host_and_port(listen)))
     problems = sum(one.verdict is Verdict.PROBLEM for one in findings)
@@ -53,7 +53,7 @@ def command(data_dir: Path, listen: str, as_json: bool) -> int:
 def _host_and_port(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise click.BadParameter(f"{listen!r} is no HOST:PORT", param_hint="'--listen'")
+        raise click.BadParameter(f"{listen!r} is not HOST:PORT", param_hint="'--listen'")
     return host.strip("[]"), int(port)
 
 

@@ -17,21 +17,21 @@ from ottla.cli.options import iso_of
 
 @click.command("dump-log")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...", type=click.Path())
-@click.option("-r", "--records", "with_records", is_flag=True, help="Also each record of a batch.")
-@click.option("--check", is_flag=True, help="Show problems only.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for programs.")
+@click.option("-r", "--records", "with_records", is_flag=True, help="Also show each record.")
+@click.option("--check", is_flag=True, help="Show only problems.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line, for programs.")
 def command(paths: tuple[str, ...], with_records: bool, check: bool, as_json: bool) -> int:
-    """Show what is in the files of a log and check them: CRCs, order of offsets, and whether
-    indexes point at batches. A problem makes the exit code 1.
+    """Show the contents of log files, and check them: CRCs, order of offsets, and whether indexes
+    point at batches. Exit code 1 if there is a problem.
 
     \b
     ottla dump-log ottla-data/clicks-0
     ottla dump-log --records ottla-data/clicks-0/00000000000000000000.log
     ottla dump-log --check ottla-data
 
-    It reads segments (.log), their indexes (.index, .timeindex, .txnindex), producer snapshots
+    Reads segments (.log), their indexes (.index, .timeindex, .txnindex), producer snapshots
     (.snapshot), checkpoints, partition.metadata and meta.properties, written by Ottla or by
-    Apache Kafka. A folder stands for all of them in it.
+    Apache Kafka. For a folder, all such files in it.
 
     With --json: {"file", "type", ...}; a problem is {"file", "type": "problem", "problem"}.
     """
@@ -81,7 +81,7 @@ def _files_in(folder: str, *, depth: int = 1) -> Iterator[str]:
 def _dump_of(path: str, with_records: bool, *, is_named: bool) -> Dump | None:
     dump = dump_file(path, with_records=with_records)
     if dump is None and is_named:
-        raise Failure(f"{path} is no file of a log, going by its name")
+        raise Failure(f"{path} does not have the name of a log file")
     return dump
 
 

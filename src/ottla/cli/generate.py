@@ -101,13 +101,13 @@ class Sent:
     type=click.FloatRange(0, min_open=True),
     default=100,
     show_default=True,
-    help="Records a second, in the mean of a day.",
+    help="Records per second, averaged over a day.",
 )
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--seconds", type=click.IntRange(1), help="Of event time. [default: until Ctrl-C]")
 @click.option("--count", type=click.IntRange(1), help="Records. [default: until Ctrl-C]")
 @click.option("--start", metavar="TIME", help="The first event time. [default: now]")
-@click.option("--fast", is_flag=True, help="Send as fast as it goes, not as time goes by.")
+@click.option("--fast", is_flag=True, help="Send as fast as possible, not in real time.")
 @click.option("--topic", help="[default: the KIND]")
 @click.option("--to-stdout", is_flag=True, help="Write lines that `produce --json` reads.")
 @json_option
@@ -125,15 +125,16 @@ def command(
     to_stdout: bool,
     as_json: bool,
 ) -> int:
-    """Write realistic input of a pipeline to a topic: KIND is activity, logs or metrics.
+    """Write realistic input for a pipeline to a topic: KIND is activity, logs or metrics.
 
     \b
     ottla generate activity --rate 1000
     ottla generate logs --rate 5 --seconds 86400 --fast --start 2026-01-01T00:00:00Z
     ottla generate metrics --count 3 --fast --to-stdout
 
-    It follows the day (UTC), has bursts, and 2 % late and 1 % broken records. The same seed, rate
-    and start make the same bytes, and ottla.pipeline.generate computes their true answers.
+    The rate follows the time of day (UTC), with bursts; 2 % of the records are late and 1 % broken.
+    The same seed, rate and start give the same bytes, for which ottla.pipeline.generate computes
+    the true results.
 
     With --json: {"records", "failed", "late", "broken", "seed", "rate", "start_ms", "seconds"}.
     """

@@ -29,35 +29,33 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "topics": _Entry(
             "topics.command", "Create, list, describe, alter, trim and delete topics."
         ),
-        "configs": _Entry("configs", "Describe and alter settings of topics and brokers."),
+        "configs": _Entry("configs", "Describe and alter settings of topics, brokers and groups."),
     },
     "Records": {
         "produce": _Entry("produce", "Write lines to a topic."),
-        "consume": _Entry("consume.command", "Read records of topics."),
+        "consume": _Entry("consume.command", "Read records from topics."),
     },
     "Groups": {
         "groups": _Entry("groups.command", "List, describe, reset and delete consumer groups."),
     },
     "Transactions": {
         "transactions": _Entry(
-            "transactions.command", "List, describe, find hanging ones and abort."
+            "transactions.command", "List, describe and abort transactions; find hanging ones."
         ),
     },
     "Pipelines": {
-        "generate": _Entry("generate", "Write realistic input of a pipeline to a topic."),
-        "pipeline": _Entry(
-            "pipeline.command", "Run pipelines on Spark, and see how they are doing."
-        ),
+        "generate": _Entry("generate", "Write realistic input for a pipeline to a topic."),
+        "pipeline": _Entry("pipeline.command", "Run pipelines on Spark, and watch them."),
     },
     "Insight": {
-        "cluster": _Entry("cluster.command", "Show brokers, health and totals of a cluster."),
-        "doctor": _Entry("doctor", "Check whether everything would run on this machine."),
-        "dump-log": _Entry("dump_log", "Show and check the files of a log."),
+        "cluster": _Entry("cluster.command", "Show brokers, health and size of a cluster."),
+        "doctor": _Entry("doctor", "Check whether this machine can run everything."),
+        "dump-log": _Entry("dump_log", "Show and check log files."),
         "perf": _Entry("perf.command", "Measure producing and consuming."),
         "bench": _Entry("bench", "Run the benchmarks side by side with Apache Kafka."),
     },
     "Shell": {
-        "completion": _Entry("completion", "Print the completion script of a shell."),
+        "completion": _Entry("completion", "Print the completion script for a shell."),
     },
 }
 _ENTRIES = {name: entry for section in _SECTIONS.values() for name, entry in section.items()}
@@ -109,9 +107,9 @@ def group() -> None:
 
     The tools find a broker by --bootstrap, or by OTTLA_BOOTSTRAP (default localhost:9092).
 
-    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 cut short by Ctrl-C or SIGTERM; but 0 where
-    that is the ordinary way to end: start, demo, zookeeper, --watch, and consume, generate and
-    pipeline run that have no end of their own.
+    Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM before the
+    work was done. What runs until you stop it exits with 0 then: start, demo, zookeeper, --watch,
+    and consume, generate and pipeline run without a limit.
     """
 
 

@@ -66,7 +66,7 @@ def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError) as error:
-            raise BadRecord(f"{name}_base64 is no base64") from error
+            raise BadRecord(f"{name}_base64 is not base64") from error
     value = fields.get(name)
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()

@@ -25,7 +25,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise click.BadParameter(f"{text!r} is no KEY=VALUE", param_hint=f"'{option}'")
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=f"'{option}'")
         if key.strip() in found:
             raise click.BadParameter(f"{key.strip()!r} is given twice", param_hint=f"'{option}'")
         found[key.strip()] = value
@@ -57,7 +57,7 @@ def duration_ms(text: str, option: str) -> int:
     parts = {} if match is None else {k: float(v) for k, v in match.groupdict().items() if v}
     if not parts:
         raise click.BadParameter(
-            f"{text!r} is no duration such as P7D, PT2H30M, 7d or 2h30m",
+            f"{text!r} is not a duration such as P7D, PT2H30M, 7d or 2h30m",
             param_hint=f"'{option}'",
         )
     try:

@@ -8,7 +8,7 @@ import click
 from ottla.cli.errors import warn
 
 execute_option = click.option(
-    "--execute", is_flag=True, help="Do it. Without this the plan is only shown."
+    "--execute", is_flag=True, help="Do it. Without this, only the plan is shown."
 )
 
 

@@ -88,18 +88,26 @@ class Tally:
 @click.option(
     "-f", "--file", type=click.File("rb"), help="Read this file, with a progress bar. '-': stdin."
 )
-@click.option("-k", "--key-separator", metavar="TEXT", help="Parts a line into key and value.")
+@click.option("-k", "--key-separator", metavar="TEXT", help="Separates key and value in a line.")
 @click.option(
-    "--null-value", "null_marker", metavar="TEXT", help="A value (or key) that stands for null."
+    "--null-value",
+    "null_marker",
+    metavar="TEXT",
+    help="The text that means null, as a value or a key.",
 )
 @click.option(
-    "-H", "--header", "headers", multiple=True, metavar="KEY=VALUE", help="For every record."
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Added to every record. May be repeated.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0), help="[default: by key, else sticky]")
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object; see above.")
-@click.option("--no-create", is_flag=True, help="Fail when there is no such topic.")
+@click.option("--no-create", is_flag=True, help="Fail if the topic does not exist.")
 @client_options
 def command(
     cluster: Cluster,
@@ -125,9 +133,9 @@ def command(
     --json` writes it. All fields may be left out; key_base64 and value_base64 hold bytes;
     headers is [{"key", "value"}, ...] or {NAME: VALUE, ...}.
 
-    A TOPIC that does not exist is created by the broker, unless its auto.create.topics.enable
-    is false. A line that is no record ends it with the line's number; on a terminal it is told
-    of and left out.
+    A TOPIC that does not exist is created by the broker, unless its auto.create.topics.enable is
+    false. An invalid line ends the command, which names its number; on a terminal it is reported
+    and skipped.
     """
     if as_json and (key_separator is not None or null_marker is not None):
         raise click.UsageError("--json lines name their key and null themselves")

@@ -23,7 +23,7 @@ topic_option = click.option(
     multiple=True,
     metavar="TOPIC[:P,P]",
     shell_complete=complete_topic,
-    help="All partitions of a topic, or some. May be repeated.",
+    help="A topic, or some of its partitions. May be repeated.",
 )
 
 

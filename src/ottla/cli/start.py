@@ -51,19 +51,18 @@ _OPTIONS = (
     _Option(
         "--data-dir",
         "DIR",
-        f"Where topics and their records are kept; made if it is not there. "
-        f"[default: ./{DEFAULT_DATA_DIR}]",
+        f"Where topics and records are stored; created if missing. [default: ./{DEFAULT_DATA_DIR}]",
     ),
     _Option(
         "--listen",
         "HOST:PORT",
-        "Where clients connect. 0.0.0.0:9092 is for other machines too, port 0 takes a free port. "
+        "Where clients connect. 0.0.0.0:9092 accepts other machines too; port 0 picks a free port. "
         "[default: localhost:9092]",
     ),
     _Option(
         "--advertise",
         "HOST:PORT",
-        "The address that clients are told, if they reach the broker by another than --listen.",
+        "The address that clients are told to use, if it is not that of --listen.",
     ),
     _Option("--broker-id", "N", f"[default: {DEFAULT_BROKER_ID}]"),
     _Option("--config", "FILE", "Settings, in a file like Kafka's server.properties."),
@@ -158,9 +157,9 @@ ottla start
 ottla start --data-dir /var/lib/ottla --listen 0.0.0.0:9092 --advertise my.host:9092
 ottla start --config server.properties --set num.partitions=6
 
-It says on standard output when it is ready, in one line. Ctrl-C or SIGTERM stops it cleanly, and a
-second one at once; the next start goes on with the same data either way. Settings have Kafka's
-names and, except for a few, Kafka's defaults.
+Prints one line on standard output when it is ready. Ctrl-C or SIGTERM stops it cleanly, a second
+one at once; either way the next start has the same data. Settings have Kafka's names and, except
+for a few, Kafka's defaults.
 """
 
 

@@ -29,7 +29,9 @@ def watch_options(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 def _options(what: str) -> list[Callable[[Callable[..., Any]], Callable[..., Any]]]:
     return [
-        click.option("-w", "--watch", "is_watched", is_flag=True, help=f"Go on, and show {what}."),
+        click.option(
+            "-w", "--watch", "is_watched", is_flag=True, help=f"Keep running, and show {what}."
+        ),
         click.option(
             "--interval",
             "interval_s",
@@ -39,7 +41,7 @@ def _options(what: str) -> list[Callable[[Callable[..., Any]], Callable[..., Any
             metavar="SECONDS",
             help="With --watch: how often.",
         ),
-        click.option("--samples", type=click.IntRange(1), help="With --watch: how many, then end."),
+        click.option("--samples", type=click.IntRange(1), help="With --watch: stop after so many."),
     ]
 
 

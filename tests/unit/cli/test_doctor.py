@@ -46,7 +46,7 @@ def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("listen", ["9092", "host:x", "host:70000"])
 def test_an_address_that_is_none(listen: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--listen", listen]) == 2
-    assert "is no HOST:PORT" in capsys.readouterr().err
+    assert "is not HOST:PORT" in capsys.readouterr().err
 
 
 def test_it_imports_neither_spark_nor_the_broker() -> None:

@@ -95,7 +95,7 @@ def test_a_problem_in_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     ("name", "reason"),
     [
         ("nothing", "there is no file"),
-        ("clicks-0/notes.txt", "is no file of a log"),
+        ("clicks-0/notes.txt", "does not have the name of a log file"),
         ("empty", "has no files of a log"),
     ],
 )

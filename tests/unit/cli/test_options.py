@@ -68,7 +68,7 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "7", "7 d", "-1h", "2h30", "P1Y", "soon", "p1d"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="no duration such as") as caught:
+    with pytest.raises(click.BadParameter, match="is not a duration such as") as caught:
         duration_ms(text, "--by-duration")
 
     assert "--by-duration" in caught.value.format_message()

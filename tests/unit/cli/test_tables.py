@@ -83,7 +83,7 @@ def test_words_and_numbers_stay_whole_and_a_long_name_folds() -> None:
 def test_nothing_that_is_shown_is_cut(width: int) -> None:
     columns = [Column("TOPIC"), Column("LAG", is_number=True), Column("NOTE"), Column("", rank=1)]
     name = "eu-west-1.shop.orders.enriched.by-customer.v2"
-    rows = [[name, "1200", "5000 is behind the latest", "read-only"], ["a", "7", "", "read-only"]]
+    rows = [[name, "1200", "5000 is after the latest", "read-only"], ["a", "7", "", "read-only"]]
 
     lines = drawn_lines(columns, rows, width=width)
     assert max(map(len, lines)) <= width

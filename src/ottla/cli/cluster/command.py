@@ -50,17 +50,16 @@ _COLUMNS = [
 def command(
     cluster: Cluster, is_watched: bool, interval_s: float, samples: int | None, as_json: bool
 ) -> int:
-    """Show a cluster: its brokers, its health, and how much it holds.
+    """Show brokers, health and size of a cluster.
 
-    SIZE is that on disk, of all replicas. LEADS and REPLICAS count partitions. Brokers of Apache
-    Kafka with KRaft do not say which of their nodes is the controller, and of their version only
-    the release.
+    SIZE is on disk, of all replicas. LEADS and REPLICAS count partitions. Brokers of Apache Kafka
+    with KRaft do not say which node is the controller, and only the release of their version.
 
     \b
     With --json: {"cluster_id", "controller_id", "brokers": [{"id", "host", "port", "rack",
       "is_controller", "software", "version", "leads", "replicas", "size_bytes"}],
       "missing_brokers": [ID], "topics", "internal_topics", "partitions", "groups", "size_bytes",
-      "problems": {PROBLEM: PARTITIONS}}; what is not known is null.
+      "problems": {PROBLEM: PARTITIONS}}; unknown values are null.
     With --watch too: the same, with "time", on a line for each sample.
     """
     admin = cluster.admin()

@@ -29,7 +29,7 @@ class ChosenTopics:
         for name in self._names:
             if _NOT_IN_A_NAME.search(name):
                 raise click.BadParameter(
-                    f"{name!r} is no name of a topic; a regular expression begins with ^, "
+                    f"{name!r} is not a topic name; a regular expression begins with ^, "
                     f"such as '^{name}'",
                     param_hint="'TOPIC...'",
                 )
@@ -87,5 +87,5 @@ def _compiled(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise click.BadParameter(
-            f"{text!r} is no regular expression: {error}", param_hint="'TOPIC...'"
+            f"{text!r} is not a regular expression: {error}", param_hint="'TOPIC...'"
         ) from error

@@ -27,9 +27,7 @@ from ottla.cli.options import timestamp_ms
 )
 @click.option("-b", "--from-beginning", is_flag=True, help="Begin with the oldest record.")
 @click.option("-o", "--offset", metavar="N|end-N", help="Begin at offset N, or N before the end.")
-@click.option(
-    "--from-timestamp", metavar="TIME", help="Begin at a time: ISO 8601, or milliseconds."
-)
+@click.option("--from-timestamp", metavar="TIME", help="Begin at a time: ISO 8601 or ms.")
 @click.option(
     "-p",
     "--partition",
@@ -37,14 +35,14 @@ from ottla.cli.options import timestamp_ms
     type=click.IntRange(0),
     multiple=True,
     metavar="N",
-    help="Only this one. May be repeated.",
+    help="Only this partition. May be repeated.",
 )
 @click.option(
     "-g",
     "--group",
     metavar="GROUP",
     shell_complete=complete_group,
-    help="Join it: share the partitions, commit what was shown.",
+    help="Join this group: share the partitions, commit what was shown.",
 )
 @click.option(
     "-n",
@@ -52,11 +50,17 @@ from ottla.cli.options import timestamp_ms
     "max_count",
     type=click.IntRange(1),
     metavar="N",
-    help="End after so many records.",
+    help="Stop after N records.",
 )
-@click.option("-e", "--until-end", is_flag=True, help="End where the topics end now.")
-@click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this key. May be repeated.")
-@click.option("--key-regex", metavar="REGEX", help="Only keys with a match in them.")
+@click.option("-e", "--until-end", is_flag=True, help="Stop at the end that the topics have now.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="KEY",
+    help="Only records with this key. May be repeated.",
+)
+@click.option("--key-regex", metavar="REGEX", help="Only records whose key has a match.")
 @output_options
 @click.option(
     "--isolation",
@@ -80,7 +84,7 @@ def command(
     output: Output,
     isolation: str,
 ) -> int:
-    """Read records of topics: the new ones, or from where an option says.
+    """Read records from topics: new ones, unless an option says where to begin.
 
     \b
     ottla consume clicks --from-beginning
@@ -91,10 +95,10 @@ def command(
 
     A TOPIC that begins with ^ is a regular expression. Topics that match it later are read too.
 
-    With --group the group's members share the partitions, and each goes on where the group left
-    off; a group without offsets begins with new records, or with --from-beginning with the
-    oldest. What was shown is committed: every second, when a partition goes to another member,
-    and at the end.
+    With --group the members of the group share the partitions, and continue where the group left
+    off. A group without committed offsets begins with new records, or with --from-beginning with
+    the oldest. Offsets of shown records are committed every second, when a partition moves to
+    another member, and at the end.
 
     --format takes kcat's letters: %t topic, %p partition, %o offset, %k key, %s value, %K and %S
     their lengths (-1: null), %R the value's length as 4 bytes, %T timestamp (ms), %h headers;
@@ -102,7 +106,7 @@ def command(
 
     \b
     With --json: {"topic", "partition", "offset", "timestamp" (ms), "timestamp_type", "key",
-    "value", "headers": [{"key", "value"}, ...]}; bytes that are not UTF-8 stand as base64 in
+    "value", "headers": [{"key", "value"}, ...]}; bytes that are not UTF-8 are base64 in
     key_base64 and value_base64.
     """
     if sum((from_beginning, offset is not None, from_timestamp is not None)) > 1:

@@ -23,7 +23,7 @@ def key_filter(keys: Sequence[str], key_regex: str | None) -> Filter | None:
         pattern = None if key_regex is None else re.compile(key_regex.encode())
     except re.error as error:
         raise click.BadParameter(
-            f"{key_regex!r} is no regular expression: {error}", param_hint="'--key-regex'"
+            f"{key_regex!r} is not a regular expression: {error}", param_hint="'--key-regex'"
         ) from error
 
     def is_wanted(message: Message) -> bool:

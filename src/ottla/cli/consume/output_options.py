@@ -52,15 +52,17 @@ class Output(NamedTuple):
 
 
 _OPTIONS = (
-    click.option("--keys", "has_key", is_flag=True, help="Show the key, and a tab."),
-    click.option("--headers", "has_headers", is_flag=True, help="Show the headers, and a tab."),
+    click.option("--keys", "has_key", is_flag=True, help="Show the key and a tab first."),
     click.option(
-        "--meta", "has_meta", is_flag=True, help="Show time, partition, offset, and a tab."
+        "--headers", "has_headers", is_flag=True, help="Show the headers and a tab first."
+    ),
+    click.option(
+        "--meta", "has_meta", is_flag=True, help="Show time, partition, offset and a tab first."
     ),
     click.option(
         "-f", "--format", "format_string", metavar="FORMAT", help="kcat's letters; see above."
     ),
-    click.option("--json", "as_json", is_flag=True, help="One JSON object a line; see above."),
+    click.option("--json", "as_json", is_flag=True, help="One JSON object per line; see above."),
     click.option(
         "--pretty/--no-pretty",
         default=None,

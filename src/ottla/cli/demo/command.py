@@ -20,26 +20,30 @@ included."""
 
 
 @click.command("demo")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="End after so long.")
+@click.option(
+    "--seconds", type=click.FloatRange(0, min_open=True), help="Stop after so many seconds."
+)
 @click.option(
     "--rate",
     type=click.IntRange(1, 50_000),
     default=_RATE,
     show_default=True,
-    help="Records a second.",
+    help="Records per second.",
 )
-@click.option("--small", is_flag=True, help="Without Spark: records are only read back.")
+@click.option(
+    "--small", is_flag=True, help="Without Spark: records are only written and read back."
+)
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="Where the page of plots goes at the end. [default: a new temporary file]",
+    help="Where to save the page of charts at the end. [default: a new temporary file]",
 )
 def command(seconds: float | None, rate: int, small: bool, page: Path | None) -> int:
-    """Start a broker, write what visitors of a site do to it, and show what the activity pipeline
-    on Spark makes of that.
+    """Start a broker, write the events of a generated web site to it, and show live what the
+    activity pipeline computes from them on Spark.
 
-    The broker is on port 9092 if that is free. A page of plots is live on localhost meanwhile, and
-    a file at the end. Ctrl-C ends it; the broker and its data go too.
+    The broker takes port 9092 if that is free. A page of charts is live on localhost while the demo
+    runs, and a file at the end. Ctrl-C stops the demo, and deletes the broker and its data.
     """
     missing = None if small else _missing()
     wanted = Wanted(seconds, rate, page, is_small=small or missing is not None)

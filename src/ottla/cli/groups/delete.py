@@ -22,7 +22,7 @@ from ottla.cli.suggestions import did_you_mean
 from ottla.cli.tables import print_json
 from ottla.kernel.errors import ErrorCode
 
-_yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+_yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
 
 @click.command("delete")
@@ -58,8 +58,9 @@ def delete(cluster: Cluster, names: tuple[str, ...], yes: bool, as_json: bool) -
 def delete_group_offsets(
     cluster: Cluster, group: str, topics: tuple[str, ...], yes: bool, as_json: bool
 ) -> int:
-    """Forget how far a group has read in some topics, which none of its members may be reading.
-    On a terminal it asks first.
+    """Delete the committed offsets of a group for some topics.
+
+    None of its members may be reading these topics. On a terminal it asks first.
 
     \b
     ottla groups delete-offsets billing --topic clicks

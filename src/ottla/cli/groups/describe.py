@@ -32,15 +32,15 @@ def describe(
     samples: int | None,
     as_json: bool,
 ) -> int:
-    """Show groups: state, members with what is assigned to them, offsets and lag.
+    """Show groups: state, members and their partitions, offsets and lag.
 
-    LAG is the latest offset less the committed one.
+    LAG is the latest offset minus the committed one.
 
     \b
     With --json: [{"group", "state", "type", "assignor", "coordinator": {"id", "host", "port"},
       "lag", "members": [{"member_id", "client_id", "host", "instance_id", "partitions":
       [{"topic", "partition"}]}], "partitions": [{"topic", "partition", "committed_offset",
-      "latest_offset", "lag", "member_id"}]}, ...]; what is not known is null.
+      "latest_offset", "lag", "member_id"}]}, ...]; unknown values are null.
     With --watch too: {"time", "groups": [the same]} on a line for each sample.
     """
     admin = cluster.admin()

@@ -24,16 +24,16 @@ _COLUMNS = [
 
 
 @click.command("list")
-@click.option("--names", "only_names", is_flag=True, help="Names only, one a line.")
+@click.option("--names", "only_names", is_flag=True, help="Names only, one per line.")
 @json_option
 @client_options
 def list_groups(cluster: Cluster, only_names: bool, as_json: bool) -> None:
-    """List consumer groups, with how many members they have and how far they are behind.
+    """List consumer groups with their members and lag.
 
-    LAG sums up all partitions in which a group has committed: `describe` shows each.
+    LAG is the sum over all partitions with a committed offset: `describe` shows each.
 
     \b
-    With --json: [{"group", "state", "type", "members", "lag"}, ...]; what is not known is null.
+    With --json: [{"group", "state", "type", "members", "lag"}, ...]; unknown values are null.
     """
     admin = cluster.admin()
     if only_names:

@@ -36,7 +36,7 @@ def planned(
     if wanted < earliest:
         note = f"{wanted} is before the earliest"
     elif wanted > latest:
-        note = f"{wanted} is behind the latest"
+        note = f"{wanted} is after the latest"
     new = min(max(wanted, earliest), latest)
     return Move(topic, number, committed, new, earliest, latest, note)
 
@@ -52,7 +52,7 @@ def offsets_in_file(lines: Iterable[str]) -> dict[Partition, int]:
         where = f"line {reader.line_num}"
         if len(fields) != 3 or not all(re.fullmatch(r"\d+", field) for field in fields[1:]):
             raise click.BadParameter(
-                f"{where} is no topic,partition,offset: {','.join(row)!r}",
+                f"{where} is not topic,partition,offset: {','.join(row)!r}",
                 param_hint="'--from-file'",
             )
         key = (fields[0], int(fields[1]))

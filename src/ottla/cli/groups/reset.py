@@ -24,16 +24,18 @@ from ottla.cli.tables import Column, or_dash, print_json, print_table
 
 @click.command("reset")
 @click.argument("group", shell_complete=complete_group)
-@click.option("--to-earliest", is_flag=True, help="To the beginning.")
-@click.option("--to-latest", is_flag=True, help="To the end: skip everything.")
-@click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this one.")
+@click.option("--to-earliest", is_flag=True, help="To the earliest offset.")
+@click.option("--to-latest", is_flag=True, help="To the latest offset: skip everything.")
+@click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this offset.")
 @click.option(
-    "--to-datetime", metavar="TIME", help="To the first record from then on; ISO 8601 or ms."
+    "--to-datetime",
+    metavar="TIME",
+    help="To the first record at or after this time; ISO 8601 or ms.",
 )
 @click.option(
-    "--by-duration", metavar="DURATION", help="To the first record since so long: P7D, 2h30m."
+    "--by-duration", metavar="DURATION", help="To the first record of the last P7D, 2h30m, ..."
 )
-@click.option("--shift-by", type=int, metavar="N", help="So many forward, or back if negative.")
+@click.option("--shift-by", type=int, metavar="N", help="N offsets forward, or back if negative.")
 @click.option(
     "--from-file",
     type=click.File(encoding="utf-8"),
@@ -41,7 +43,7 @@ from ottla.cli.tables import Column, or_dash, print_json, print_table
     help="Lines of topic,partition,offset; - for standard input.",
 )
 @topic_option
-@click.option("--all-topics", is_flag=True, help="All in which the group has committed.")
+@click.option("--all-topics", is_flag=True, help="All topics in which the group has committed.")
 @execute_option
 @json_option
 @client_options
@@ -54,14 +56,14 @@ def reset(
     as_json: bool,
     **targets: Any,
 ) -> None:
-    """Change how far a group has read, while none of its members is there.
+    """Change the committed offsets of a group without members.
 
     \b
     ottla groups reset billing --topic clicks --to-earliest
     ottla groups reset billing --topic clicks:0,1 --shift-by -100 --execute
     ottla groups reset billing --all-topics --by-duration 2h30m --execute
 
-    Offsets outside of the log become the nearest that is in it.
+    An offset outside the log becomes the nearest one in it.
 
     \b
     With --json: {"group", "executed", "partitions": [{"topic", "partition", "committed_offset",

@@ -34,7 +34,7 @@ _IDLE_S = 10.0
 
 @click.command("consume")
 @click.argument("topic", default=DEFAULT_TOPIC, shell_complete=complete_topic)
-@click.option("-n", "--records", type=click.IntRange(1), help="[default: all there are now]")
+@click.option("-n", "--records", type=click.IntRange(1), help="[default: all that are there]")
 @delete_option
 @json_option
 @client_options

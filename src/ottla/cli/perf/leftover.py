@@ -21,7 +21,8 @@ def delete_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--delete/--keep",
         "is_deleted",
         default=None,
-        help="The topic, when done, if perf made it. [default: ask on a terminal, else keep]",
+        help="Delete or keep the topic at the end, if perf created it. "
+        "[default: ask on a terminal, else keep]",
     )(command)
 
 

@@ -39,8 +39,10 @@ _LAST_FLUSH_S = 1.5
 @click.option(
     "-n", "--records", type=click.IntRange(1), default=_DEFAULT_RECORDS, show_default=True
 )
-@click.option("-s", "--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes.")
-@click.option("--rate", type=click.IntRange(1), help="Records a second. [default: no limit]")
+@click.option(
+    "-s", "--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes per record."
+)
+@click.option("--rate", type=click.IntRange(1), help="Records per second. [default: no limit]")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("-z", "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]))
 @click.option("--linger-ms", type=click.IntRange(0), default=5, show_default=True)
@@ -50,7 +52,7 @@ _LAST_FLUSH_S = 1.5
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="When TOPIC is not there yet and gets created.",
+    help="If TOPIC has to be created.",
 )
 @delete_option
 @json_option
@@ -68,7 +70,7 @@ def produce(
     is_deleted: bool | None,
     as_json: bool,
 ) -> int:
-    """Write records to TOPIC (created if need be) and measure until each is acknowledged.
+    """Write records to TOPIC (created if missing) and measure until each is acknowledged.
 
     Latency is from the call to the acknowledgement; without --rate that is mostly the time in
     the client's own queue.

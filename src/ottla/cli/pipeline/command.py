@@ -115,7 +115,7 @@ def _print_description(job: Job, settings: Settings, described: dict[str, Any]) 
     print_facts(
         [
             ("reads", f"{reads} at {settings.bootstrap}"),
-            ("remembers in", str(settings.folder)),
+            ("state in", str(settings.folder)),
             ("lake", settings.lake),
             ("watermark", settings.watermark),
         ]
@@ -141,25 +141,24 @@ def _print_description(job: Job, settings: Settings, described: dict[str, Any]) 
         )
 
 
-@command.command("status", short_help="Show how pipelines are doing, or did.")
+@command.command("status", short_help="Show the progress of pipelines.")
 @click.argument("name", metavar="[NAME]", required=False, type=click.Choice(list(summaries())))
 @click.option(
     "--folder",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Of the job. [default: ./ottla-pipeline/NAME]",
+    help="That of the run. [default: ./ottla-pipeline/NAME]",
 )
 @json_option
 def status(name: str | None, folder: Path | None, as_json: bool) -> None:
-    """Show how a pipeline is doing, or did; without NAME all that have run here.
+    """Show the progress of a pipeline; without NAME, of all that have run here.
 
-    ROWS counts all of the last run. ROWS/S, TIME (what it took), WATERMARK and LAG are those of the
-    last BATCH; the bars are the batches before it. When a run has ended, ROWS/S is that of all of
-    it. LAG counts records that were there and not read when the batch was planned: `ottla groups
-    describe` shows the lag of now. A pipeline that died was killed, or its machine was; `run` goes
-    on with it.
+    ROWS counts the whole last run. ROWS/S, TIME (its duration), WATERMARK and LAG are of the last
+    BATCH; the bars show the batches before it. After the end of a run, ROWS/S is its average. LAG
+    counts records that were not read when the batch was planned: `ottla groups describe` shows the
+    current lag. "died" means that the process was killed; `run` continues where it was.
 
-    With --json: a list, one for each query.
+    With --json: a list with one entry for each query.
     """
     need_extra()
     from ottla.pipeline.run.progress import ProgressFolder
@@ -203,22 +202,22 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
     type=click.IntRange(1),
     default=_HOURS_A_WEEK,
     show_default=True,
-    help="How long files that are not needed stay, for readers and for batches that run.",
+    help="How long to keep unneeded files, for readers and running batches.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say which files a vacuum would delete.")
 @json_option
 def maintain(
     tables: tuple[str, ...], lake: str | None, retention_hours: int, dry_run: bool, as_json: bool
 ) -> None:
-    """Compact the tables of the lake and delete files that they need no more.
+    """Compact the tables of the lake and delete files that they no longer need.
 
     \b
     ottla pipeline maintain
     ottla pipeline maintain logs --lake /data/lake --retention-hours 24
 
-    Without TABLE: all of them. Pipelines may go on meanwhile. A streaming query writes small files;
-    many of them make one big one. Files that nobody refers to are deleted when they are older than
-    the retention.
+    Without TABLE: all of them. Pipelines can keep running. A streaming query writes many small
+    files: they are merged into large ones. Files that no table refers to are deleted when they are
+    older than the retention.
     """
     need_extra()
     from ottla.pipeline.lake.lake import Lake

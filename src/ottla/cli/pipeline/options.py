@@ -74,25 +74,27 @@ _OPTIONS = (
         "--config",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Settings in TOML; flags count more. See docs/pipelines/README.md.",
+        help="Settings in TOML; flags win over it. See docs/pipelines/README.md.",
     ),
     click.option(
         "--bootstrap",
         envvar="OTTLA_BOOTSTRAP",
         metavar="HOST:PORT",
-        help="A broker of the cluster; several with commas. OTTLA_BOOTSTRAP sets it too. "
+        help="Brokers to connect to, with commas. OTTLA_BOOTSTRAP sets it too. "
         "[default: localhost:9092]",
     ),
-    click.option("--topics", metavar="NAMES", help="To read, with commas. [default: the job's]"),
+    click.option(
+        "--topics", metavar="NAMES", help="Topics to read, with commas. [default: the pipeline's]"
+    ),
     click.option(
         "--folder",
         metavar="DIR",
-        help="What the job remembers: checkpoints, progress. [default: ./ottla-pipeline/NAME]",
+        help="Its checkpoints, progress and log. [default: ./ottla-pipeline/NAME]",
     ),
     click.option(
         "--lake",
         metavar="DIR",
-        help="Its tables, a folder or URI. [default: ./ottla-pipeline/lake]",
+        help="Where its tables are, a folder or URI. [default: ./ottla-pipeline/lake]",
     ),
     click.option(
         "--master",

@@ -51,11 +51,12 @@ _POLL_S = 0.25
 
 @click.command("run", short_help="Run a pipeline until Ctrl-C, or once.")
 @job_argument
-@click.option("--once", is_flag=True, help="Read all that is there now, and end.")
+@click.option("--once", is_flag=True, help="Process all records that are there now, then stop.")
 @click.option(
     "--starting",
     metavar="WHERE",
-    help="Where a job that has never run begins: earliest, latest or a time. [default: earliest]",
+    help="Where a pipeline begins that has never run: earliest, latest or a time. "
+    "[default: earliest]",
 )
 @settings_options
 @json_option
@@ -68,8 +69,8 @@ def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool
     ottla pipeline run metrics --config metrics.toml --set trigger_s=5
     ottla pipeline run mirror --set target=other:9092 --topics orders
 
-    It goes on where it ended. Whenever it is stopped or killed, no result is lost, and none is
-    there twice. Topics that it writes are created where they are missing.
+    It continues where the last run ended. However it is stopped or killed, no result is lost and
+    none is written twice. Missing output topics are created.
 
     With --json: a line for each batch, {"event": "batch", "job", "query", "batch_id", "time",
     "rows", "rows_per_s", "batch_ms", "watermark", "lag"}, and one for each stage of the start,
@@ -93,24 +94,24 @@ def run(given: Given, name: str, once: bool, starting: str | None, as_json: bool
     "start",
     metavar="TIME",
     required=True,
-    help="Records from this time on: milliseconds since 1970, or ISO 8601.",
+    help="Records since this time; ISO 8601 or ms.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @settings_options
 @json_option
 def replay(given: Given, name: str, start: str, yes: bool, as_json: bool) -> int:
-    """Rebuild the outputs of a pipeline out of records from a time on.
+    """Rebuild the outputs of a pipeline from records since a given time.
 
     \b
     ottla pipeline replay activity --from 2026-01-31T00:00:00Z
 
-    The checkpoints of the job are thrown away, and its queries read all records whose timestamp is
-    not older, up to the end. Then it ends; `run` goes on from there.
+    Deletes the checkpoints of the pipeline, reads all records with this timestamp or a later one,
+    and stops at the end; `run` continues from there.
 
-    Each table of the lake keeps its old rows until the first batch is rebuilt, and from then on has
-    what is rebuilt and nothing else: rows of before --from are gone (Delta's history has them until
-    a vacuum). Topics get the results again, behind the old ones: by key, the last one counts. A
-    replay that is interrupted goes on with `run`.
+    Each table of the lake keeps its old rows until the first batch is rebuilt; from then on it has
+    only rebuilt rows. Rows from before --from are gone (Delta's history has them until a vacuum).
+    Output topics get the results again, after the old ones: the last one of a key counts. `run`
+    continues a replay that was interrupted.
     """
     from ottla.pipeline.run.replay import Replay, begin_replay
     from ottla.pipeline.run.run_lock import RunLock

@@ -18,26 +18,28 @@ _SHOWN = ("activity", "logs", "metrics")
 """Each has a module in `results`. What a mirror makes is topics of others."""
 
 
-@click.command("show", short_help="Show what a pipeline has found out.")
+@click.command("show", short_help="Show the results of a pipeline.")
 @click.argument("name", metavar="NAME", type=click.Choice(_SHOWN))
 @click.option(
     "--output-prefix",
     "prefix",
     default="",
     metavar="TEXT",
-    help="Before the names of its topics, if the pipeline has such a setting.",
+    help="The output_prefix that the pipeline was run with.",
 )
 @click.option(
-    "--lake", metavar="DIR", help="Of the windows of metrics. [default: ./ottla-pipeline/lake]"
+    "--lake",
+    metavar="DIR",
+    help="Where the windows of metrics are. [default: ./ottla-pipeline/lake]",
 )
 @json_option
 @client_options
 def show(cluster: Cluster, name: str, prefix: str, lake: str | None, as_json: bool) -> None:
-    """Show what a pipeline has found out: activity, logs or metrics.
+    """Show the results of a pipeline: activity, logs or metrics.
 
-    Reads the topics that the pipeline writes, the newest records of them, and for metrics the lake
-    if there is one. Starts no Spark; the pipeline may run meanwhile or not. All that it ever found
-    is in its lake: see docs/pipelines/README.md.
+    Reads the newest records of the pipeline's output topics, and for metrics its lake if there is
+    one. Needs no Spark, and no running pipeline. The lake has all results: see
+    docs/pipelines/README.md.
 
     \b
     With --json, of activity: {"minutes", "days", "sessions", "top"}; of logs: {"services"};

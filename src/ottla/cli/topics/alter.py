@@ -44,8 +44,8 @@ def alter(
     ottla topics alter clicks --partitions 12
     ottla topics alter clicks -c retention.ms=3600000 --delete-config cleanup.policy
 
-    More partitions send the keys of old records elsewhere: records of one key may then lie in
-    two partitions.
+    With more partitions a key may go to another partition than before: its old and its new records
+    are then in two.
     """
     if partitions is None and not configs and not deleted:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")

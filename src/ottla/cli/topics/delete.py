@@ -25,8 +25,8 @@ _WHAT_IS_LOST = {
 
 @click.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topic)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="Also topics that brokers keep for themselves.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--force", is_flag=True, help="Also internal topics of the brokers.")
 @client_options
 def delete(cluster: Cluster, names: tuple[str, ...], yes: bool, force: bool) -> None:
     """Delete topics with all their records. On a terminal it asks first."""

@@ -33,8 +33,12 @@ Json = dict[str, Any]
 
 @click.command("describe")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_topic)
-@click.option("--unhealthy", is_flag=True, help="Only what has a problem; exit code 1 if any.")
-@click.option("--internal", is_flag=True, help="Without names: also the internal topics.")
+@click.option(
+    "--unhealthy",
+    is_flag=True,
+    help="Only partitions with a problem; exit code 1 if there are any.",
+)
+@click.option("--internal", is_flag=True, help="Without NAME: also internal topics.")
 @json_option
 @client_options
 def describe(
@@ -42,14 +46,14 @@ def describe(
 ) -> int:
     """Show topics: id, settings, and each partition with its health.
 
-    A partition is offline without a leader, under-replicated when a replica is not in sync,
-    under-min-isr when acks=all is refused, and not on preferred leader when another replica
-    than the first one leads.
+    A partition is offline if it has no leader, under-replicated if a replica is not in sync,
+    under-min-isr if acks=all is refused, and not on preferred leader if its leader is not its first
+    replica.
 
     \b
     With --json: [{"name", "topic_id", "internal", "configs": {NAME: {"value", "source"}},
       "partitions": [{"partition", "leader", "replicas", "isr", "earliest_offset",
-      "latest_offset", "problems"}]}, ...]; what is not known is null.
+      "latest_offset", "problems"}]}, ...]; unknown values are null.
     """
     admin = cluster.admin()
     if not names:

@@ -32,19 +32,19 @@ _COLUMNS = [
 
 
 @click.command("list")
-@click.option("--internal", is_flag=True, help="Also those that begin with two underscores.")
-@click.option("--names", "only_names", is_flag=True, help="Names only, one a line.")
+@click.option("--internal", is_flag=True, help="Also topics that begin with two underscores.")
+@click.option("--names", "only_names", is_flag=True, help="Names only, one per line.")
 @json_option
 @client_options
 def list_topics(cluster: Cluster, internal: bool, only_names: bool, as_json: bool) -> None:
-    """List topics, with how much is in them and whether all is well.
+    """List topics with their size and health.
 
-    RECORDS is the latest offset less the earliest, which is more than there is where a topic is
-    compacted or written in transactions. SIZE is that on disk, of all replicas.
+    RECORDS is the latest offset minus the earliest, which is too high for topics that are compacted
+    or written in transactions. SIZE is on disk, of all replicas.
 
     \b
     With --json: [{"name", "partitions", "replication_factor", "records", "size_bytes",
-      "problems": {PROBLEM: PARTITIONS}, "internal"}, ...]; what is not known is null.
+      "problems": {PROBLEM: PARTITIONS}, "internal"}, ...]; unknown values are null.
     """
     admin = cluster.admin()
     metadata = admin.list_topics(timeout=METADATA_TIMEOUT_S)

@@ -52,27 +52,30 @@ class Cut(NamedTuple):
 @click.argument(
     "names", nargs=-1, required=True, metavar="TOPIC[:P,P]...", shell_complete=complete_topic
 )
-@click.option("--before-offset", type=click.IntRange(0), metavar="OFFSET", help="All before it.")
-@click.option("--before-time", metavar="TIME", help="All before then; ISO 8601 or ms.")
-@click.option("--older-than", metavar="DURATION", help="All older than that: P7D, 2h30m.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="All but the last N of each.")
+@click.option(
+    "--before-offset", type=click.IntRange(0), metavar="OFFSET", help="Records before this offset."
+)
+@click.option("--before-time", metavar="TIME", help="Records before this time; ISO 8601 or ms.")
+@click.option("--older-than", metavar="DURATION", help="Records older than this: P7D, 2h30m.")
+@click.option(
+    "--keep", type=click.IntRange(0), metavar="N", help="All but the last N of each partition."
+)
 @execute_option
 @json_option
 @client_options
 def trim(
     cluster: Cluster, names: tuple[str, ...], execute: bool, as_json: bool, **limits: Any
 ) -> None:
-    """Delete the oldest records of topics, of all partitions or of some.
+    """Delete the oldest records of topics or partitions.
 
     \b
     ottla topics trim clicks --older-than 7d
     ottla topics trim clicks:0,1 --before-offset 4711 --execute
     ottla topics trim clicks views --keep 1000 --execute
 
-    What is deleted cannot be brought back. Groups that have not read it go on behind it, wherever
-    their auto.offset.reset says. The space on disk is freed when whole segments are empty. N and
-    DELETED count offsets: where a topic is compacted or written in transactions, some have no
-    record.
+    Deleted records cannot be restored. Groups that have not read them continue where their
+    auto.offset.reset says. Disk space is freed when whole segments are empty. N and DELETED count
+    offsets: in topics that are compacted or written in transactions some have no record.
 
     \b
     With --json: {"executed", "partitions": [{"topic", "partition", "earliest_offset",
@@ -143,7 +146,7 @@ def cut_of(partition: Partition, wanted: int, bounds: Bounds) -> Cut:
     there is nothing left to delete."""
     note = ""
     if wanted > bounds.latest:
-        note = f"{wanted} is behind the latest"
+        note = f"{wanted} is after the latest"
     elif wanted <= bounds.earliest:
         note = "nothing to delete"
     new = min(max(wanted, bounds.earliest), bounds.latest)

@@ -37,26 +37,38 @@ from ottla.kernel.errors import ErrorCode, KafkaError
     "--topic",
     required=True,
     shell_complete=complete_topic,
-    help="Where the transaction hangs.",
+    help="The topic in which it hangs.",
 )
 @click.option(
-    "-p", "--partition", type=click.IntRange(0), required=True, metavar="N", help="Which one."
+    "-p",
+    "--partition",
+    type=click.IntRange(0),
+    required=True,
+    metavar="N",
+    help="The partition in which it hangs.",
 )
 @click.option(
     "--start-offset",
     type=click.IntRange(0),
     metavar="OFFSET",
-    help="Where it began, as find-hanging tells.",
+    help="Where it began, as find-hanging shows.",
 )
-@click.option("--producer-id", type=click.IntRange(0), metavar="ID", help="Or who began it,")
-@click.option("--producer-epoch", type=click.IntRange(0), metavar="N", help="in which epoch,")
+@click.option(
+    "--producer-id",
+    type=click.IntRange(0),
+    metavar="ID",
+    help="Instead of --start-offset: its producer,",
+)
+@click.option("--producer-epoch", type=click.IntRange(0), metavar="N", help="the epoch of that,")
 @click.option(
     "--coordinator-epoch",
     type=click.IntRange(-1),
     metavar="N",
-    help="and of which epoch the coordinator was.",
+    help="and the epoch of its coordinator.",
 )
-@click.option("--force", is_flag=True, help="Also one that its coordinator still holds.")
+@click.option(
+    "--force", is_flag=True, help="Also a transaction that its coordinator may still end."
+)
 @execute_option
 @json_option
 @client_options
@@ -69,14 +81,15 @@ def abort(
     as_json: bool,
     **wanted: int | None,
 ) -> None:
-    """Abort a hanging transaction in one partition: its records there are dropped for readers with
-    isolation.level=read_committed, which go on behind them.
+    """Abort a hanging transaction in one partition.
+
+    Readers with isolation.level=read_committed then skip its records there, and continue.
 
     \b
     ottla transactions abort --topic clicks --partition 0 --start-offset 4711 --execute
 
-    A transaction that its coordinator will end itself is refused: to drop a part of what may
-    still be committed is to lose it.
+    A transaction that its coordinator will still end is refused: it may be committed, and aborting
+    a part of it would lose records.
 
     \b
     With --json: {"executed", "topic", "partition", "start_offset", "producer_id",

@@ -46,7 +46,7 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest
     help="With --partition: the producers that its leader remembers.",
 )
 @click.option(
-    "-p", "--partition", type=click.IntRange(0), metavar="N", help="Which one of the topic."
+    "-p", "--partition", type=click.IntRange(0), metavar="N", help="A partition of the topic."
 )
 @click.option(
     "--broker-id", type=int, metavar="ID", help="With --topic: ask this replica, not the leader."
@@ -74,7 +74,7 @@ def describe(
       "partitions": [{"topic", "partition"}]}, ...]
     With --topic too: {"topic", "partition", "broker_id", "producers": [{"producer_id",
       "producer_epoch", "coordinator_epoch", "last_sequence", "last_timestamp_ms",
-      "start_offset"}]}; what is not there is null.
+      "start_offset"}]}; missing values are null.
     """
     if ids and topic is None and partition is None and broker_id is None:
         _describe_transactions(cluster, list(dict.fromkeys(ids)), as_json=as_json)

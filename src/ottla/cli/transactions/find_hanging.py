@@ -23,7 +23,7 @@ _MINUTE_MS = 60_000
 @click.command("find-hanging")
 @click.option("-t", "--topic", shell_complete=complete_topic, help="Only in this topic.")
 @click.option(
-    "-p", "--partition", type=click.IntRange(0), metavar="N", help="Which one of the topic."
+    "-p", "--partition", type=click.IntRange(0), metavar="N", help="A partition of the topic."
 )
 @click.option("--broker-id", type=int, metavar="ID", help="Only in the replicas of this broker.")
 @click.option(
@@ -33,7 +33,7 @@ _MINUTE_MS = 60_000
     default=15,
     show_default=True,
     metavar="MINUTES",
-    help="The brokers' transaction.max.timeout.ms. What is younger is not suspect.",
+    help="The brokers' transaction.max.timeout.ms. Younger transactions are not reported.",
 )
 @json_option
 @client_options
@@ -45,15 +45,15 @@ def find_hanging(
     timeout_minutes: int,
     as_json: bool,
 ) -> int:
-    """Find transactions that are open in a partition though no coordinator will end them.
+    """Find transactions that are open in a partition although no coordinator will end them.
 
-    They hold up every reader with isolation.level=read_committed. Looks at all partitions unless
-    told otherwise. Ends with 1 if some could not be looked at.
+    They block every reader with isolation.level=read_committed. Checks all partitions by default.
+    Exit code 1 if some could not be checked.
 
     \b
     With --json: [{"topic", "partition", "transactional_id", "producer_id", "producer_epoch",
       "coordinator_epoch", "last_sequence", "last_timestamp_ms", "start_offset",
-      "duration_ms"}, ...]; what is not known is null.
+      "duration_ms"}, ...]; unknown values are null.
     """
     if partition is not None and topic is None:
         raise click.UsageError("--partition is of which --topic?")

@@ -44,13 +44,15 @@ STATES = (
     help="Only of this producer. May be repeated.",
 )
 @click.option(
-    "--running-longer-than", metavar="DURATION", help="Only open so long: PT15M, 90s, 2h30m."
+    "--running-longer-than",
+    metavar="DURATION",
+    help="Only open for longer than PT15M, 90s, 2h30m, ...",
 )
 @click.option(
     "--transactional-id-pattern",
     "pattern",
     metavar="REGEX",
-    help="Only ids that match it as a whole (RE2; brokers since Kafka 4.1).",
+    help="Only ids that match the whole expression (RE2; brokers since Kafka 4.1).",
 )
 @json_option
 @client_options
@@ -81,7 +83,7 @@ def list_transactions(
             if error.code != ErrorCode.INVALID_REGULAR_EXPRESSION:
                 raise
             raise Failure(
-                f"{pattern!r} is no regular expression of RE2, which brokers take "
+                f"{pattern!r} is not a regular expression of RE2, which brokers take "
                 f"({error.code.name})"
             ) from error
 

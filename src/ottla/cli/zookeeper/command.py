@@ -31,13 +31,13 @@ _LOOK_S = 0.2
     metavar="HOST:PORT",
     default=DEFAULT_ADDRESS,
     show_default=True,
-    help="Where brokers connect. Port 0 takes a free port.",
+    help="Where brokers connect. Port 0 picks a free port.",
 )
 @click.option(
     "--data-dir",
     metavar="DIR",
     default=DEFAULT_DATA_DIR,
-    help="Where it keeps its data and its log; made if it is not there. "
+    help="Where it stores its data and its log; created if missing. "
     f"[default: ./{DEFAULT_DATA_DIR}]",
 )
 def command(listen: str, data_dir: str) -> int:
@@ -117,8 +117,7 @@ def _locked_data_dir(path: str) -> Lock:
     lock = SystemDisk().lock(os.path.join(path, ".lock"))
     if lock is None:
         raise Failure(
-            f"--data-dir {path}: another `ottla zookeeper` uses it; stop that, or give another "
-            "folder"
+            f"--data-dir {path}: another ZooKeeper uses it; stop that, or give another folder"
         )
     return lock
 

@@ -20,7 +20,7 @@ _POLL_S = 0.05
 # A heartbeat of half a second: sessions may be as short as a second, and one that is over ends
 # within half a second. Old snapshots are removed, or a laptop's disk would fill up.
 _ZOO_CFG = """\
-# Written at each start by `ottla zookeeper`.
+# Ottla writes this file at each start.
 dataDir={data_dir}
 clientPortAddress={host}
 clientPort={port}
@@ -31,7 +31,7 @@ admin.enableServer=false
 autopurge.purgeInterval=1
 """
 _LOG4J = """\
-# Written at each start by `ottla zookeeper`.
+# Ottla writes this file at each start.
 rootLogger.level=warn
 rootLogger.appenderRef.out.ref=out
 appender.out.type=Console

@@ -73,7 +73,7 @@ def _pattern(text: str) -> str:
     try:
         return re.compile(text).pattern
     except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from None
+        raise ValueError(f"it is not a regular expression: {error}") from None
 
 
 def _compression(text: str) -> str:

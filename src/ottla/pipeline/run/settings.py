@@ -162,7 +162,7 @@ def _pattern(value: Any) -> str:
     try:
         return re.compile(_string(value)).pattern
     except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from None
+        raise ValueError(f"it is not a regular expression: {error}") from None
 
 
 def _folder(value: Any) -> Path:

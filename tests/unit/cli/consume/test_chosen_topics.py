@@ -54,8 +54,8 @@ def test_what_is_named_must_be_there() -> None:
     ("text", "complaint"),
     [
         ("logs-.*", r"a regular expression begins with \^, such as '\^logs-"),
-        ("a b", "is no name of a topic"),
-        ("^logs-(", "is no regular expression: missing"),
+        ("a b", "is not a topic name"),
+        ("^logs-(", "is not a regular expression: missing"),
     ],
 )
 def test_what_is_neither_is_a_usage_error(text: str, complaint: str) -> None:

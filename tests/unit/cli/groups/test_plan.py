@@ -20,7 +20,7 @@ from ottla.cli.groups.plan import (
         (20, 20, ""),
         (9, 10, "9 is before the earliest"),
         (-3, 10, "-3 is before the earliest"),
-        (21, 20, "21 is behind the latest"),
+        (21, 20, "21 is after the latest"),
     ],
 )
 def test_a_plan_stays_within_the_log(wanted: int, new: int, note: str) -> None:
@@ -44,7 +44,7 @@ def test_a_file_of_offsets() -> None:
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        (["clicks,0,5", "clicks,1"], "line 2 is no topic,partition,offset: 'clicks,1'"),
+        (["clicks,0,5", "clicks,1"], "line 2 is not topic,partition,offset: 'clicks,1'"),
         (["group,clicks,0,5"], "line 1 is no"),
         (["clicks,0,-1"], "line 1 is no"),
         (["clicks,0,5", "clicks,0,6"], "line 2 names clicks:0 again"),

@@ -99,7 +99,7 @@ def test_a_plan_is_shown_and_not_done(fake: FakeAdmin, capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert out == (
         "TOPIC   PARTITION  COMMITTED  NEW  LAG  NOTE\n"
-        "clicks          0          4   10    0  500 is behind the latest\n"
+        "clicks          0          4   10    0  500 is after the latest\n"
         "clicks          1          -  500  500\n"
     )
     assert err == "ottla: this is the plan, nothing was changed; --execute does it\n"

@@ -21,4 +21,4 @@ def test_a_count_that_no_cluster_has_is_one_line(
 @pytest.mark.parametrize("command", ["create", "alter"])
 def test_a_setting_has_a_name_and_a_value(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topics", command, "clicks", "-c", "retention.ms"]) == 2
-    assert "'retention.ms' is no KEY=VALUE" in capsys.readouterr().err
+    assert "'retention.ms' is not KEY=VALUE" in capsys.readouterr().err

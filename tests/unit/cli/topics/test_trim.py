@@ -50,7 +50,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeLogs:
     [
         (15, 15, ""),
         (20, 20, ""),
-        (21, 20, "21 is behind the latest"),
+        (21, 20, "21 is after the latest"),
         (10, 10, "nothing to delete"),
         (-5, 10, "nothing to delete"),
     ],

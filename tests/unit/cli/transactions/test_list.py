@@ -49,7 +49,7 @@ def test_a_bad_pattern_is_said(fake: FakeCluster, capsys: pytest.CaptureFixture[
     fake.list_errors = [ErrorCode.INVALID_REGULAR_EXPRESSION]
 
     assert main(["transactions", "list", "--transactional-id-pattern", "("]) == 1
-    assert "'(' is no regular expression of RE2" in capsys.readouterr().err
+    assert "'(' is not a regular expression of RE2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("args", [["--state", "Sleeping"], ["--running-longer-than", "soon"]])

@@ -63,7 +63,7 @@ def test_a_data_dir_that_another_one_uses(
     exit_code, error = error_of(capsys, "--data-dir", str(tmp_path))
     lock.release()
     assert exit_code == 1
-    assert f"--data-dir {tmp_path}: another `ottla zookeeper` uses it" in error
+    assert f"--data-dir {tmp_path}: another ZooKeeper uses it" in error
 
 
 def test_without_java_it_says_what_to_install(

@@ -43,7 +43,7 @@ def test_defaults_mirror_all_groups_and_settings() -> None:
         ({"target": ""}, "option target: is missing"),
         ({"target": "west"}, "option target: 'west' cannot be used; write host:port"),
         ({"name": "a b"}, "option name: 'a b' cannot be used"),
-        ({"groups": "("}, r"option groups: '\(' cannot be used; it is no regular expression"),
+        ({"groups": "("}, r"option groups: '\(' cannot be used; it is not a regular expression"),
         ({"sync_seconds": "soon"}, "option sync_seconds: 'soon' cannot be used"),
         ({"compression": "rar"}, "option compression: 'rar' cannot be used"),
     ],

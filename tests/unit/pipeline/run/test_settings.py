@@ -82,7 +82,7 @@ def test_topics_by_pattern_are_instead_of_those_by_name() -> None:
         ("trigger_s = true", "trigger_s cannot be True; it is a number of seconds"),
         ("max_offsets_per_trigger = -1", "it is a whole number above 0"),
         ('starting = "yesterday"', "starting cannot be 'yesterday'; there are earliest, latest"),
-        ('topic_pattern = "("', "it is no regular expression"),
+        ('topic_pattern = "("', "it is not a regular expression"),
         ('topics = ["a"]\ntopic_pattern = "b"', "topics clashes with topic_pattern"),
     ],
 )
