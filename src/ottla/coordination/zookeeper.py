@@ -165,6 +165,8 @@ class ZooKeeperStore(SingleOperations):
     # -- writing ------------------------------------------------------------------------
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        if not operations:
+            return []
         if (size := size_bytes(operations)) > _REQUEST_BYTES_MAX:
             raise TooLarge(
                 operations[0].path, f"{size} bytes at once are more than ZooKeeper takes"

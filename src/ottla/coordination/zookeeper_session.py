@@ -215,6 +215,9 @@ class ZooKeeperSession:
             SessionExpired("", f"session {self.session_id:#x} with ZooKeeper has expired")
         )
         self._stop_client()
+        if not self._first_state.done():
+            refused = ConnectionLost("", f"ZooKeeper at {self._hosts} refuses the connection")
+            self._first_state.set_exception(refused)
         self._become(SessionState.EXPIRED)
 
     def _become(self, state: SessionState) -> None:

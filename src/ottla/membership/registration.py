@@ -7,11 +7,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.coordination import znodes
+from ottla.coordination.ephemeral import create_ephemeral
 from ottla.coordination.image import BrokerImage, broker_image
 from ottla.coordination.store import Create, NodeExists, NoNode, Store, with_parents
 from ottla.coordination.znodes import BrokerInfo
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
+
+_LEFTOVER_TIMEOUT_S = 45.0
+"""Longer than ZooKeeper lets a session live by default: 40 s."""
 
 
 class Prepared(NamedTuple):
@@ -52,13 +56,24 @@ async def end_adoption(store: Store) -> None:
 
 
 async def register_broker(store: Store, broker_id: BrokerId, info: BrokerInfo) -> BrokerImage:
-    path = znodes.broker_path(broker_id)
+    """A registration with the same endpoints is this broker's own, of before a crash: nobody else
+    can listen there. It goes with its session, and is waited for. Kafka refuses to start then."""
+
+    def is_leftover(data: bytes) -> bool:
+        return znodes.decode_broker(broker_id, data).endpoints == info.endpoints
+
     try:
-        await store.create(path, znodes.encode_broker(info), ephemeral=True)
+        node = await create_ephemeral(
+            store,
+            znodes.broker_path(broker_id),
+            znodes.encode_broker(info),
+            is_leftover=is_leftover,
+            leftover_timeout_s=_LEFTOVER_TIMEOUT_S,
+        )
     except NodeExists as error:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"A broker with id {broker_id} is running in this cluster. Stop it, or give this one"
             " another id.",
         ) from error
-    return broker_image(broker_id, info, (await store.get(path)).czxid)
+    return broker_image(broker_id, info, node.czxid)

@@ -130,6 +130,7 @@ def test_multi_happens_in_order_and_returns_what_was_made(backend: Backend) -> N
         )
         assert results[:4] == [None, "/a", "/a/b", 1]
         assert results[5] is None
+        assert await store.multi([]) == []
         assert (await store.get("/a")).data == b"y"
         assert await store.children("/a") == []
 

@@ -13,6 +13,7 @@ from ottla.membership.registration import end_adoption, prepare_store, register_
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092),))
+OTHER_INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9093),))
 
 
 def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
@@ -61,8 +62,26 @@ def test_an_id_that_is_taken_is_refused() -> None:
         await prepare_store(one, random.Random(0))
         await register_broker(one, BrokerId(1), INFO)
         with pytest.raises(KafkaError, match="id 1 is running") as caught:
-            await register_broker(two, BrokerId(1), INFO)
+            await register_broker(two, BrokerId(1), OTHER_INFO)
         assert caught.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    asyncio.run(main())
+
+
+def test_ones_own_registration_of_before_a_crash_is_waited_for() -> None:
+    async def main() -> None:
+        ensemble = MemoryEnsemble()
+        crashed, store = MemoryStore(ensemble), MemoryStore(ensemble)
+        await crashed.open()
+        await store.open()
+        await prepare_store(store, random.Random(0))
+        before = await register_broker(crashed, BrokerId(1), INFO)
+        later = INFO._replace(timestamp_ms=1, rack="other")
+        registering = asyncio.ensure_future(register_broker(store, BrokerId(1), later))
+        await asyncio.sleep(0.01)
+        assert not registering.done()
+        ensemble.expire(crashed)
+        assert (await registering).epoch > before.epoch
 
     asyncio.run(main())
 
