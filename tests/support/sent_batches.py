@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import CRC_AT, HEADER_BYTES, LENGTH_AT, compute_crc
-from ottla.records.builder import varint
+from ottla.records.builder import build_batch, varint
 from ottla.records.compression import Compression, compress
+from ottla.records.record import Record
 from tests.support.side_by_side import NOW_MS, a_batch
 
 DAY_MS = 24 * 3_600_000
@@ -40,6 +41,13 @@ def old_message(magic: int) -> bytes:
     body = struct.pack(">bb", magic, 0) + (struct.pack(">q", NOW_MS) if magic else b"")
     body += struct.pack(">i", -1) + struct.pack(">i", 1) + b"v"
     return struct.pack(">qiI", 0, len(body) + 4, 0) + body
+
+
+def with_gaps(*offset_deltas: int, compression: Compression = Compression.NONE) -> bytearray:
+    """Offsets that do not follow one another, under a header that says they do."""
+    records = [Record(delta, NOW_MS, b"key", b"v") for delta in offset_deltas]
+    batch = build_batch(records, base_offset=0, compression=compression)
+    return patched(batch, 23, ">i", len(records) - 1)
 
 
 def records_of(batch: bytearray) -> bytes:

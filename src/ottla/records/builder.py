@@ -29,7 +29,16 @@ from ottla.records.batch import (
     parse_header,
 )
 from ottla.records.compression import Compression, compress
-from ottla.records.record import DECOMPRESSED_BYTES_MAX, Header, Record, records_data
+from ottla.records.errors import CorruptRecord
+from ottla.records.offset_deltas import are_numbered
+from ottla.records.record import (
+    DECOMPRESSED_BYTES_MAX,
+    Header,
+    Record,
+    read_varint,
+    read_varlong,
+    records_data,
+)
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TXN_VALUE = struct.Struct(">hi")
@@ -130,15 +139,37 @@ def recompress(
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> bytearray:
     """The same batch with its records compressed in another way. The records themselves are
-    carried over as bytes: offsets, timestamps, producer fields and count cannot change."""
+    carried over as bytes: timestamps, producer fields and count cannot change. Their offsets follow
+    one another, as in Kafka, where a producer has left gaps."""
     header = parse_header(batch)
-    body = compress(kind, records_data(batch, header, limit_bytes=limit_bytes), level)
+    data = records_data(batch, header, limit_bytes=limit_bytes)
+    if not are_numbered(data, header.record_count):
+        data = _numbered(data, header.record_count)
+    body = compress(kind, data, level)
     rebuilt = bytearray(memoryview(batch)[:HEADER_BYTES])
     rebuilt += body
     struct.pack_into(">i", rebuilt, LENGTH_AT, len(rebuilt) - LOG_OVERHEAD_BYTES)
     struct.pack_into(">h", rebuilt, ATTRIBUTES_AT, header.attributes & ~COMPRESSION_MASK | kind)
     _set_crc(rebuilt)
     return rebuilt
+
+
+def _numbered(data: bytes, record_count: int) -> bytes:
+    """The records with other offset deltas: 0, 1, 2 and so on."""
+    parts: list[bytes] = []
+    position = 0
+    try:
+        for number in range(record_count):
+            size, begin = read_varint(data, position)
+            _, offset_at = read_varlong(data, begin + 1)
+            _, rest_at = read_varint(data, offset_at)
+            position = begin + size
+            delta = varint(number)
+            moved = size - (rest_at - offset_at) + len(delta)
+            parts += (varint(moved), data[begin:offset_at], delta, data[rest_at:position])
+    except IndexError:
+        raise CorruptRecord(f"the last of {record_count} records is cut off") from None
+    return b"".join(parts)
 
 
 def _set_crc(batch: bytearray) -> None:

@@ -332,9 +332,7 @@ def _adapt(
         max_timestamp = _check_records(batch, policy, now_ms)
     target = policy.target_compression
     if target is not None and target != header.compression:
-        batch = memoryview(
-            recompress(batch, target, policy.compression_level, limit_bytes=policy.opened_bytes_max)
-        )
+        batch = _recompressed(batch, target, policy)
         if len(batch) > policy.max_message_bytes:
             raise too_large(len(batch), policy)
     if policy.is_log_append_time:
@@ -342,6 +340,15 @@ def _adapt(
     elif is_marked or max_timestamp != header.max_timestamp:
         patch_max_timestamp(batch, TimestampType.CREATE_TIME, max_timestamp)
     return batch, parse_header(batch)
+
+
+def _recompressed(batch: memoryview, target: Compression, policy: ProducePolicy) -> memoryview:
+    try:
+        return memoryview(
+            recompress(batch, target, policy.compression_level, limit_bytes=policy.opened_bytes_max)
+        )
+    except CorruptRecord as error:
+        raise _invalid(str(error)) from None  # As for lengths that are wrong.
 
 
 def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int:

@@ -27,7 +27,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.random_requests.stage import CLOSED, Stage, fitting
-from tests.support.sent_batches import DIFFERS, SENT
+from tests.support.sent_batches import DIFFERS, SENT, with_gaps
 from tests.support.side_by_side import NOW_MS, a_batch
 
 # Nothing may go by itself within a sequence, so retention is off.
@@ -54,10 +54,13 @@ class Log(Stage):
     """`producers` have what their last request would be followed by."""
 
     def prepare(self) -> None:
+        configs = self.pick(*CONFIGS)
         self.topics = [
             self.create("plain", 2, retention_ms="-1"),
-            self.create("other", 1, **{"retention_ms": "-1", **self.pick(*CONFIGS)}),
+            self.create("other", 1, **{"retention_ms": "-1", **configs}),
         ]
+        is_recompressing = configs.get("compression_type", "uncompressed") != "uncompressed"
+        self.recompressing = self.topics[1:] if is_recompressing else []
         self.missing = self.topic("missing")
         self.has_deleted = False
         self.pass_first_producer_id()
@@ -91,7 +94,7 @@ def produce(log: Log) -> Any:
             name=topic,
             topic_id=log.topic_id(topic),
             partition_data=[
-                PartitionProduceData(index=index, records=memoryview(bytes(_records(log))))
+                PartitionProduceData(index=index, records=memoryview(bytes(_records(log, topic))))
                 for index in log.rng.sample((0, 1, 2), log.mostly(1, 2))
             ],
         )
@@ -104,7 +107,7 @@ def produce(log: Log) -> Any:
 def produce_without_answer(log: Log) -> Any:
     """And what the next request of the connection sees of it."""
     topic = log.pick(*log.topics)
-    data = [PartitionProduceData(index=0, records=memoryview(bytes(_records(log))))]
+    data = [PartitionProduceData(index=0, records=memoryview(bytes(_records(log, topic))))]
     request = ProduceRequest(
         acks=0, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=data)]
     )
@@ -116,11 +119,13 @@ def produce_without_answer(log: Log) -> Any:
     return log.ask(after, 4)
 
 
-def _records(log: Log) -> bytes | bytearray:
+def _records(log: Log, topic: str) -> bytes | bytearray:
     if log.chance(0.25):
         odd = SENT[log.rng.choice([name for name in SENT if name not in DIFFERS])]()
         assert odd is not None
         return odd
+    if topic in log.recompressing and log.chance(0.1):
+        return with_gaps(*log.pick((0, 2), (1, 2), (0, 0), (0, 5, 1)))
     values = [b"v%d" % log.rng.randrange(100) for _ in range(log.pick(1, 1, 2, 3, 5))]
     return a_batch(
         *values,

@@ -12,7 +12,7 @@ from ottla.records.record import Record, iter_records
 RECORDS = [
     Record(0, 1000, b"a", b"1" * 300, (("h", b"x"), ("n", None))),
     Record(1, 900, None, b""),
-    Record(5, 2000, b"", None),
+    Record(2, 2000, b"", None),
 ]
 
 
@@ -58,6 +58,18 @@ def test_recompressing_changes_nothing_but_the_compression(
         same = {"batch_length": 0, "crc": 0, "attributes": 0}
         assert header._replace(**same) == other._replace(**same)
         assert header.is_transactional == other.is_transactional
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 5], [7, 7, 7], [2, 1, 0], [0, 100, 70_000]])
+@pytest.mark.parametrize("target", [Compression.NONE, Compression.LZ4])
+def test_recompressing_numbers_records_without_gaps(
+    offsets: list[int], target: Compression
+) -> None:
+    gappy = [
+        record._replace(offset=offset) for record, offset in zip(RECORDS, offsets, strict=True)
+    ]
+    batch = build_batch(gappy, base_offset=0, compression=Compression.GZIP)
+    assert list(iter_records(recompress(batch, target))) == RECORDS
 
 
 def test_recompressing_keeps_log_append_time() -> None:
