@@ -82,7 +82,7 @@ def turn_given_away(patch: pytest.MonkeyPatch) -> None:
 def answers_before_commits(patch: pytest.MonkeyPatch) -> None:
     """What a coordinator has only given a place in the log is answered."""
 
-    async def committed(self: Shard[Any]) -> None:
+    async def committed(*_: Any, **__: Any) -> None:
         pass
 
     patch.setattr(Shard, "_committed", committed)
@@ -162,4 +162,6 @@ def test_it_is_found(mutant: Mutant, first_seed: int, monkeypatch: pytest.Monkey
             if re.search(mutant.seen_as, str(error)):
                 print(f"found by the {seed - first_seed + 1}. seed")
                 return
+            if re.search("TypeError|AttributeError|NameError", str(error)):
+                pytest.fail(f"the mutation no longer fits the code: {error}")
     pytest.fail(f"none of {SEEDS_MAX} seeds has found it")
