@@ -29,6 +29,7 @@ from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock, SystemClock
 from ottla.kernel.disk import Disk, SystemDisk
+from ottla.kernel.garbage import freeze_survivors
 from ottla.kernel.ids import BrokerId, ProducerId, TopicId
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.kernel.network import SystemNetwork
@@ -359,7 +360,7 @@ class Broker:
         interval_s = self._config.current.replica_high_watermark_checkpoint_interval_ms / 1000
         while True:
             await asyncio.sleep(interval_s)
-            self.logs.checkpoint_high_watermarks(self.replicas.high_watermarks())
+            await self.replicas.checkpoint_high_watermarks()
 
     def _folder_failed(self, folder: LogFolder, logs: list[Log]) -> None:
         log.error("%d partitions are offline with %s", len(logs), folder.path)
@@ -406,9 +407,7 @@ async def _run(
     try:
         if not await _finishes(broker.start(passed), unless=stopping):
             return 0
-        # What was loaded lives as long as the process: the collector need not look at it again, nor
-        # now, which takes five milliseconds and finds a hundred kilobytes.
-        gc.freeze()
+        freeze_survivors()
         gc.enable()
         on_ready(
             ReadyInfo(

@@ -243,7 +243,9 @@ class SystemTransport:
         self._loop.call_soon(self._lost, error)
 
     def _lost(self, error: BaseException | None) -> None:
-        self._receiver.connection_lost(error)
+        receiver = self._receiver
+        del self._receiver  # The two refer to each other: see `kernel.garbage`.
+        receiver.connection_lost(error)
 
 
 class SystemListener:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.ids import BrokerId
@@ -31,7 +31,7 @@ class Follower:
         leader_id: BrokerId,
         leader_epoch: int,
         *,
-        checkpoint: Callable[[], None],
+        checkpoint: Callable[[], Awaitable[None]],
     ) -> None:
         """`checkpoint` queues the recovery points of all logs to be written."""
         self.partition = partition
@@ -96,5 +96,5 @@ class Follower:
                 log.truncate_to(to())
             partition.log_truncated()
             # Before the next append: recovery must not take it for what was synced here before.
-            self._checkpoint()
+            await self._checkpoint()
             await log.folder.drain()

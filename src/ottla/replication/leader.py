@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.garbage import weakly
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.workers import Workers
 from ottla.records.batch import (
@@ -96,7 +97,7 @@ class Leader:
         # order; and what has a place, and is not committed.
         self._queue: deque[_QueuedAppend] = deque()
         self._drain: asyncio.Task[None] | None = None
-        self._uncommitted = Uncommitted(self._end_moved)
+        self._uncommitted = Uncommitted(weakly(self._end_moved))
         self._writing = self._uncommitted.writing
         self.config_changed()
         log.assign_leader_epoch(leader_epoch, log.log_end_offset)

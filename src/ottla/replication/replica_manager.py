@@ -209,12 +209,12 @@ class ReplicaManager:
     def topic_partitions(self) -> set[TopicPartition]:
         return {partition.topic_partition for partition in self._partitions.values()}
 
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        return {
-            partition.topic_partition: partition.high_watermark
-            for partition in self._partitions.values()
-            if partition.log.folder.failure is None
-        }
+    async def checkpoint_high_watermarks(self) -> None:
+        def of(log: Log) -> int | None:
+            partition = self._partitions.get(log.topic_partition)
+            return None if partition is None else partition.high_watermark
+
+        await self._logs.checkpoint_high_watermarks(of)
 
     def high_watermark_of(self, log: Log) -> int:
         partition = self._partitions.get(log.topic_partition)
@@ -223,5 +223,5 @@ class ReplicaManager:
     async def close(self) -> None:
         for partition in self._partitions.values():
             await partition.end_role()
-        self._logs.checkpoint_high_watermarks(self.high_watermarks())
+        await self.checkpoint_high_watermarks()
         self._partitions.clear()

@@ -67,3 +67,11 @@ def handler_of(key: ApiKey) -> Handler:
     module = importlib.import_module(f"ottla.server.handlers.{key.name.lower()}")
     handler: Handler = module.handle
     return handler
+
+
+def large_handler_of(key: ApiKey) -> Handler:
+    """For a request of so many elements that it was decoded in slices. Most handlers are coroutines
+    that take any number; those of the data path, which are not, have another one beside them."""
+    module = importlib.import_module(f"ottla.server.handlers.{key.name.lower()}")
+    handler: Handler = getattr(module, "handle_large", module.handle)
+    return handler

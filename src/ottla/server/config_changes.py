@@ -13,6 +13,7 @@ from ottla.config.group import GROUP_SETTINGS
 from ottla.config.topic import TOPIC_SETTINGS
 from ottla.controller.configs import Plan
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.resources import (
     ResourceType,
     broker_of,
@@ -71,9 +72,12 @@ async def change_configs(
     validate_only: bool,
 ) -> list[A]:
     """Answers when the changes hold on this broker."""
-    counts = Counter((one.resource_type, one.resource_name) for one in resources)
+    slices = Slices(services.clock)
+    counts: Counter[tuple[int, str]] = Counter()
+    async for one in slices.of(resources):
+        counts[one.resource_type, one.resource_name] += 1
     responses: list[A] = []
-    for resource in resources:
+    async for resource in slices.of(resources):
         kind, name = resource.resource_type, resource.resource_name
         response = respond(resource_type=kind, resource_name=name, error_message=None)
         responses.append(response)

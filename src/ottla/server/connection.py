@@ -6,7 +6,8 @@ place in the queue, and the replies behind it wait (Kafka's clients rely on the 
 Requests take effect in the order in which they were sent, as Kafka promises: one begins when those
 before it are answered, or, if they are to have no answer, done. Two kinds go on meanwhile: a Fetch
 that waits may be passed by anything, for it has no effect; and a Produce may follow a Produce, for
-partitions keep the order of their appends themselves.
+partitions keep the order of their appends themselves. Neither holds for one so large that it is
+worked through in slices.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ottla.kernel.transport import Part, Transport
-from ottla.server.dispatch import Dispatcher, Reply
+from ottla.server.dispatch import Dispatcher, LargeRequest, Reply
 from ottla.server.errors import BadRequest
 from ottla.server.other_protocols import remedy_for
 from ottla.server.refused_connections import RefusedConnections
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _FETCH = int(ApiKey.FETCH)
+_ANY_API = -1
 
 # A client that sends without reading is held back by its own connection.
 UNANSWERED_COUNT_MAX = 64
@@ -174,8 +176,10 @@ class Connection:
                 else:
                     self._transport.send(small + answer)
                     small = []
+            elif type(answer) is LargeRequest:
+                self._await(answer.reply, frame, _ANY_API)
             elif answer is not None:
-                self._await(answer, frame)  # type: ignore[arg-type]
+                self._await(answer, frame, _api_key(frame))  # type: ignore[arg-type]
         if small:
             self._transport.send((b"".join(small),))
         self._pause_if_full()
@@ -198,9 +202,8 @@ class Connection:
         elif api_key != _FETCH:
             self._effect_count += change
 
-    def _await(self, future: asyncio.Future[Reply | None], frame: memoryview) -> None:
+    def _await(self, future: asyncio.Future[Reply | None], frame: memoryview, api_key: int) -> None:
         request_bytes = len(frame)
-        api_key = _api_key(frame)
         self._unanswered_bytes += request_bytes
         self._count(api_key, +1)
         slot = Slot()

@@ -9,36 +9,81 @@ from typing import Any
 
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.slices import let_others_run
 from ottla.kernel.transport import Part
-from ottla.server.apis import ANSWERED, Handler, handler_of
+from ottla.server.apis import ANSWERED, Handler, handler_of, large_handler_of
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
+from ottla.server.leftovers import Leftovers
 from ottla.server.repeated_produce import RepeatedProduce
 from ottla.server.services import Services
 from ottla.wire.api import APIS, ApiKey
-from ottla.wire.codec import MalformedMessage, decoder, encoder
-from ottla.wire.header import append_response, decode_request_header, response_header_version
+from ottla.wire.codec import (
+    MalformedMessage,
+    TooManyElements,
+    encoder,
+    sliced_decoder,
+    sliced_encoder,
+    small_decoder,
+)
+from ottla.wire.header import (
+    append_response,
+    decode_request_header,
+    prepend_response_header,
+    response_header_version,
+)
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.produce_heads import HEADS_SINCE
 
 Reply = list[Part]
 
+SHARED_FRAME_BYTES_MAX = 256 * 1024
+"""The size of the receive buffer of all connections: what is larger has a buffer of its own."""
+
+
+class LargeRequest:
+    """One that is worked through in slices. Until it is answered none begins behind it on its
+    connection, whatever it is: of a Produce, too, only a part may be appended yet."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: asyncio.Task[Reply | None]) -> None:
+        self.reply = reply
+
+
+Answer = Reply | asyncio.Future[Reply | None] | LargeRequest | None
+"""The reply, a promise of it, or None where the request wants none."""
+
 _SASL = (17, 36)  # SaslHandshake, SaslAuthenticate
 
 
 class Route:
-    """One API in one version, compiled: everything between frame and reply."""
+    """One API in one version, compiled: everything between frame and reply.
 
-    __slots__ = ("_decode", "_encode", "_handler", "_header_version", "_response", "key", "version")
+    What is small is decoded at once; a request of more elements is worked through in slices, as is
+    the response of a handler that is a coroutine, whatever was asked. One that answers at once
+    answers with little."""
 
-    def __init__(self, key: ApiKey, version: int, handler: Handler) -> None:
+    __slots__ = (
+        "_decode",
+        "_handler",
+        "_header_version",
+        "_leftovers",
+        "_request",
+        "_response",
+        "key",
+        "version",
+    )
+
+    def __init__(self, key: ApiKey, version: int, handler: Handler, leftovers: Leftovers) -> None:
         self.key = key
         self.version = version
+        self._request = APIS[key].request
         self._response = APIS[key].response
-        self._decode = decoder(APIS[key].request, version)
-        self._encode = encoder(self._response, version)
+        self._decode = small_decoder(self._request, version)
         self._header_version = response_header_version(key, version)
         self._handler = handler
+        self._leftovers = leftovers
 
     def call(
         self,
@@ -47,11 +92,16 @@ class Route:
         frame: memoryview,
         position: int,
         correlation_id: int,
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    ) -> Answer:
         try:
             request, _ = self._decode(frame, position)
         except MalformedMessage as error:
-            raise BadRequest(f"{self.key.name} v{self.version}: {error}") from None
+            raise self._malformed(error) from None
+        except TooManyElements:
+            if len(frame) <= SHARED_FRAME_BYTES_MAX:
+                frame = memoryview(bytearray(frame))
+            done = begin(self._call_in_slices(services, context, frame, position, correlation_id))
+            return done.value if isinstance(done, Done) else LargeRequest(done)
         answer = self._handler(services, request, context)
         if answer.__class__ is self._response:
             return self.reply(correlation_id, answer)
@@ -60,13 +110,48 @@ class Route:
         replied = begin(self._reply_later(correlation_id, answer))
         return replied.value if replied.__class__ is Done else replied  # type: ignore[return-value]
 
+    async def _call_in_slices(
+        self,
+        services: Services,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        correlation_id: int,
+    ) -> Reply | None:
+        try:
+            decode = sliced_decoder(self._request, self.version)
+            request, _ = await decode(frame, position, let_others_run)
+        except MalformedMessage as error:
+            raise self._malformed(error) from None
+        await let_others_run()
+        answer = large_handler_of(self.key)(services, request, context)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        reply = None if answer is None else await self._reply_in_slices(correlation_id, answer)
+        await self._leftovers.take(request, let_others_run)
+        return reply
+
+    def _malformed(self, error: MalformedMessage) -> BadRequest:
+        return BadRequest(f"{self.key.name} v{self.version}: {error}")
+
     async def _reply_later(self, correlation_id: int, answer: Awaitable[Any]) -> Reply | None:
         response = await answer
-        return None if response is None else self.reply(correlation_id, response)
+        if response is None:
+            return None
+        return await self._reply_in_slices(correlation_id, response)
+
+    async def _reply_in_slices(self, correlation_id: int, response: Any) -> Reply:
+        parts: Reply = []
+        await sliced_encoder(self._response, self.version)(response, parts, let_others_run)
+        if len(parts) > 1:
+            await self._leftovers.take(response, let_others_run)
+        prepend_response_header(correlation_id, self._header_version, parts)
+        return parts
 
     def reply(self, correlation_id: int, response: Any) -> Reply:
         parts: Reply = []
-        append_response(correlation_id, self._header_version, self._encode, response, parts)
+        encode = encoder(self._response, self.version)
+        append_response(correlation_id, self._header_version, encode, response, parts)
         return parts
 
 
@@ -75,13 +160,12 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._leftovers = Leftovers()
         self._routes: dict[tuple[int, int], Route] = {}
         self._repeated: dict[bytes, RepeatedProduce] = {}  # By API key and version, as in frames.
 
-    def dispatch(
-        self, frame: memoryview, listener_name: str, peer_host: str
-    ) -> Reply | asyncio.Future[Reply | None] | None:
-        """The reply, a promise of it, or None where the request wants none. Raises BadRequest."""
+    def dispatch(self, frame: memoryview, listener_name: str, peer_host: str) -> Answer:
+        """Raises BadRequest."""
         repeated = self._repeated.get(bytes(frame[:4]))
         if repeated is None:
             return self._dispatch(frame, listener_name, peer_host)
@@ -92,9 +176,7 @@ class Dispatcher:
         repeated.learn(frame)
         return answer
 
-    def _dispatch(
-        self, frame: memoryview, listener_name: str, peer_host: str
-    ) -> Reply | asyncio.Future[Reply | None] | None:
+    def _dispatch(self, frame: memoryview, listener_name: str, peer_host: str) -> Answer:
         try:
             header, position = decode_request_header(frame)
         except MalformedMessage as error:
@@ -126,7 +208,9 @@ class Dispatcher:
                 f"only v{versions.start} to v{versions.stop - 1}",
                 kind=f"{key.name} v{version}",
             )
-        route = self._routes[api_key, version] = Route(key, version, handler_of(key))
+        route = self._routes[api_key, version] = Route(
+            key, version, handler_of(key), self._leftovers
+        )
         if key == ApiKey.PRODUCE and version >= HEADS_SINCE:
             self._repeated[struct.pack(">hh", key, version)] = RepeatedProduce(
                 version, self._services

@@ -11,14 +11,12 @@ from ottla.config.broker import BrokerConfig
 from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.transport import Listener, Network, Receiver, Transport
 from ottla.server.connection import Connection
-from ottla.server.dispatch import Dispatcher
+from ottla.server.dispatch import SHARED_FRAME_BYTES_MAX, Dispatcher
 from ottla.server.refused_connections import RefusedConnections
 from ottla.server.request_memory import RequestMemory
 from ottla.wire.framing import FrameReader
 
 log = logging.getLogger(__name__)
-
-RECEIVE_BUFFER_BYTES = 256 * 1024
 
 # Only Produce carries data; whatever else is this large was not sent by a client.
 OTHER_FRAME_BYTES_MAX = 8 * 1024 * 1024
@@ -51,7 +49,7 @@ class Server:
         self._config = config
         self._current_config = current_config
         self._clock = clock
-        self._receive_buffer = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        self._receive_buffer = memoryview(bytearray(SHARED_FRAME_BYTES_MAX))
         byte_count_max = config.queued_max_request_bytes
         self._memory = RequestMemory(
             byte_count_max if byte_count_max > 0 else REQUEST_MEMORY_BYTES_DEFAULT,

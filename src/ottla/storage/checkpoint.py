@@ -7,7 +7,7 @@ In a log dir: `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ottla.kernel.disk import Disk
 from ottla.kernel.ids import TopicPartition
@@ -38,10 +38,9 @@ def parse_checkpoint(content: bytes, *, column_count: int) -> list[list[str]]:
     return rows
 
 
-def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    return format_checkpoint(
-        f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()
-    )
+def format_offset(topic_partition: TopicPartition, offset: int) -> str:
+    """A line of a checkpoint of offsets."""
+    return f"{topic_partition.topic} {topic_partition.partition} {offset}"
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from ottla.kernel.garbage import weakly
 from ottla.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from ottla.storage.folder import LogFolder
 from ottla.storage.segment import ActiveSegment
@@ -31,7 +32,7 @@ class Flusher:
         self.last_flush_ms = folder.clock.now_ms()
         self._folder = folder
         self._partition_path = partition_path
-        self._submit = submit
+        self._submit = weakly(submit)
         self._is_flush_queued = False
         self._truncation_count = 0
 

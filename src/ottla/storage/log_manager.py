@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.disk import Disk, Lock
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
+from ottla.kernel.slices import Slices
 from ottla.kernel.workers import Workers
-from ottla.storage.checkpoint import format_offsets, read_offsets
+from ottla.storage.checkpoint import format_checkpoint, format_offset, read_offsets
 from ottla.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
 from ottla.storage.errors import BrokerStartRefused, CorruptFile, StorageFailure
 from ottla.storage.file_cache import FileCache
@@ -75,6 +78,9 @@ class LogManager:
         self._files = FileCache(disk)
         self._locks: list[Lock] = []
         self._timers: dict[str, Timer] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._forgotten_count = 0
+        self._is_closed = False
         self._checkpointed: dict[LogFolder, set[TopicPartition]] = {}
         """What the checkpoints of the last run name."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -148,9 +154,12 @@ class LogManager:
         """A clean stop: everything is on the disk, and the next start need not look. Partitions
         must have stopped appending. After a start that failed, of a folder that it did not get to
         load nothing is known and nothing is said."""
+        self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        for running in self._running:
+            running.cancel()
         for folder in self._online():
             await folder.drain()
         logs = list(self.logs.values())
@@ -159,8 +168,8 @@ class LogManager:
             # A log dir that failed has said so, and gets no mark of a clean stop.
             if isinstance(result, BaseException) and not isinstance(result, StorageFailure):
                 raise result
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
+        await self.checkpoint_recovery_points()
+        await self.checkpoint_log_start_offsets()
         for folder in self._online():
             await folder.drain()
             if folder.failure is None and folder.is_loaded:
@@ -354,7 +363,7 @@ class LogManager:
         for folder in folders:
             await folder.drain()
         renamed: list[tuple[Log, str]] = []
-        for log in gone:
+        async for log in Slices(self._clock).of(gone):
             folder = log.folder
             if folder.failure is not None:
                 continue
@@ -380,6 +389,7 @@ class LogManager:
     def _forget(self, topic_partition: TopicPartition) -> Log | None:
         log = self.logs.pop(topic_partition, None)
         if log is not None:
+            self._forgotten_count += 1
             log.folder.log_count -= 1
         return log
 
@@ -409,29 +419,25 @@ class LogManager:
         """Logs that are not there any more. Before another of the same name can be made: if that
         were taken for as old as the one before, it would be dropped as lost after a crash."""
         if folders:
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
+            await self.checkpoint_recovery_points()
+            await self.checkpoint_log_start_offsets()
             for folder in folders:
                 await folder.drain()
 
-    def checkpoint_recovery_points(self) -> None:
-        self._checkpoint(
-            RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}
-        )
+    async def checkpoint_recovery_points(self) -> None:
+        await self._checkpoint(RECOVERY_POINT_CHECKPOINT, lambda log: log.recovery_point)
 
-    def checkpoint_log_start_offsets(self) -> None:
+    async def checkpoint_log_start_offsets(self) -> None:
         """Only those that their first segment's name does not tell."""
-        self._checkpoint(
+        await self._checkpoint(
             LOG_START_OFFSET_CHECKPOINT,
-            {
-                tp: log.log_start_offset
-                for tp, log in self.logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            },
+            lambda log: (
+                log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+            ),
         )
 
-    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        self._checkpoint(REPLICATION_OFFSET_CHECKPOINT, high_watermarks)
+    async def checkpoint_high_watermarks(self, of: Callable[[Log], int | None]) -> None:
+        await self._checkpoint(REPLICATION_OFFSET_CHECKPOINT, of)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """As of the last run. Those of logs that have moved away are in it too."""
@@ -440,23 +446,35 @@ class LogManager:
             found.update(self._read_checkpoint(folder, REPLICATION_OFFSET_CHECKPOINT))
         return found
 
-    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
         """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on."""
+        lines = await self._checkpoint_lines(offset_of)
         for folder in self._online():
-            if not folder.is_loaded:
-                continue
-            own = {
-                topic_partition: offset
-                for topic_partition, offset in offsets.items()
-                if (log := self.logs.get(topic_partition)) is not None and log.folder is folder
-            }
-            folder.submit(self._disk.replace_file, f"{folder.path}/{name}", format_offsets(own))
+            if folder.is_loaded:
+                content = format_checkpoint(lines.get(folder, ()))
+                folder.submit(self._disk.replace_file, f"{folder.path}/{name}", content)
+
+    async def _checkpoint_lines(
+        self, offset_of: Callable[[Log], int | None]
+    ) -> dict[LogFolder, list[str]]:
+        """Begins anew when a log goes meanwhile: it must not be named after its topic was deleted,
+        and another of its name may be made."""
+        while True:
+            forgotten_count = self._forgotten_count
+            lines: dict[LogFolder, list[str]] = {}
+            async for log in Slices(self._clock).of(list(self.logs.values())):
+                offset = offset_of(log)
+                if offset is not None:
+                    line = format_offset(log.topic_partition, offset)
+                    lines.setdefault(log.folder, []).append(line)
+            if forgotten_count == self._forgotten_count:
+                return lines
 
     # From time to time
 
-    def apply_retention(self) -> None:
+    async def apply_retention(self) -> None:
         now_ms = self._clock.now_ms()
-        for log in list(self.logs.values()):
+        async for log in self._each_log():
             if log.folder.failure is None:
                 try:
                     apply_retention(log, now_ms=now_ms, high_watermark=self._high_watermark_of(log))
@@ -467,9 +485,9 @@ class LogManager:
                 except Exception:  # A bug of ours must not keep all other logs for ever.
                     logger.exception("the retention of %s could not be applied", log.path)
 
-    def flush_old(self) -> None:
+    async def flush_old(self) -> None:
         now_ms = self._clock.now_ms()
-        for log in self.logs.values():
+        async for log in self._each_log():
             if (
                 log.recovery_point < log.log_end_offset
                 and now_ms - log.last_flush_ms >= log.config.flush_ms
@@ -477,10 +495,16 @@ class LogManager:
             ):
                 log.flush_soon()
 
-    def expire_producers(self) -> None:
+    async def expire_producers(self) -> None:
         now_ms = self._clock.now_ms()
-        for log in self.logs.values():
+        async for log in self._each_log():
             log.producer_state.expire(now_ms)
+
+    async def _each_log(self) -> AsyncIterator[Log]:
+        """In slices, and without those that go meanwhile."""
+        async for log in Slices(self._clock).of(list(self.logs.values())):
+            if not log.is_deleted:
+                yield log
 
     def _schedule_tasks(self) -> None:
         config = self._config
@@ -503,10 +527,21 @@ class LogManager:
         ):
             self._repeat(task, first_ms, max(1, interval_ms))
 
-    def _repeat(self, task: Callable[[], None], first_ms: int, interval_ms: int) -> None:
+    def _repeat(
+        self, task: Callable[[], Coroutine[Any, Any, None]], first_ms: int, interval_ms: int
+    ) -> None:
         def run() -> None:
-            self._timers[name] = self._clock.call_later(interval_ms / 1000, run)
-            task()
+            begun = begin(task())
+            if isinstance(begun, asyncio.Task):
+                self._running.add(begun)
+                begun.add_done_callback(self._running.discard)
+                begun.add_done_callback(lambda _: again())
+            else:
+                again()
+
+        def again() -> None:
+            if not self._is_closed:
+                self._timers[name] = self._clock.call_later(interval_ms / 1000, run)
 
         name = task.__name__
         self._timers[name] = self._clock.call_later(first_ms / 1000, run)

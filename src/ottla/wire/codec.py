@@ -1,24 +1,31 @@
 """Encoding and decoding of messages: codecs are compiled on first use and kept.
 
 The data path asks for a `decoder` or `encoder` once and holds on to it; elsewhere `decode` and
-`encode` look it up each time.
+`encode` look it up each time. Where a loop must not stand still for a large message there are
+`small_decoder` with `sliced_decoder`, and `sliced_encoder`.
 
 How the compiled functions work is told in `compile_decode` and `compile_encode`; to see one, print
 `decoder_source(cls, version)`."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from ottla.kernel.disk import Buffer
 from ottla.kernel.transport import Part
 from ottla.wire import compile_decode, compile_encode
+from ottla.wire.compile_decode import Decoding, TooManyElements
 from ottla.wire.primitives import MalformedMessage
 from ottla.wire.schema import Message
 
 __all__ = [
     "Codec",
     "MalformedMessage",
+    "Pause",
+    "SlicedDecode",
+    "SlicedEncode",
+    "TooManyElements",
     "codec",
     "decode",
     "decoder",
@@ -26,6 +33,9 @@ __all__ = [
     "encode",
     "encoder",
     "encoder_source",
+    "sliced_decoder",
+    "sliced_encoder",
+    "small_decoder",
 ]
 
 M = TypeVar("M", bound=Message)
@@ -50,25 +60,62 @@ class Codec(NamedTuple, Generic[M]):
     encode: Encode[M]
 
 
-_decoders: dict[tuple[type[Message], int], Decode[Any]] = {}
-_encoders: dict[tuple[type[Message], int], Encode[Any]] = {}
+Pause = Callable[[], Awaitable[None]]
+"""Lets others go first."""
+
+
+class SlicedDecode(Protocol[M_co]):
+    async def __call__(self, buffer: Buffer, position: int, pause: Pause, /) -> tuple[M_co, int]:
+        """As `Decode`. What `buffer` is a view of must stay as it is."""
+        ...
+
+
+class SlicedEncode(Protocol[M_contra]):
+    async def __call__(self, message: M_contra, out: list[Part], pause: Pause, /) -> None:
+        """As `Encode`, in any number of parts."""
+        ...
+
+
+_decoders: dict[tuple[type[Message], int, Decoding], Any] = {}
+_encoders: dict[tuple[type[Message], int, bool], Any] = {}
 
 
 def decoder(cls: type[M], version: int) -> Decode[M]:
-    found = _decoders.get((cls, version))
+    return cast("Decode[M]", _decoder(cls, version, Decoding.WHOLE))
+
+
+def small_decoder(cls: type[M], version: int) -> Decode[M]:
+    """Raises TooManyElements for what is better decoded in slices."""
+    return cast("Decode[M]", _decoder(cls, version, Decoding.SMALL))
+
+
+def sliced_decoder(cls: type[M], version: int) -> SlicedDecode[M]:
+    return cast("SlicedDecode[M]", _decoder(cls, version, Decoding.SLICED))
+
+
+def _decoder(cls: type[Message], version: int, decoding: Decoding) -> Any:
+    found = _decoders.get((cls, version, decoding))
     if found is None:
-        source = compile_decode.decoder_source(cls, version)
-        found = source.compile("decode", f"<decoder of {cls.__name__} version {version}>")
-        _decoders[cls, version] = found
+        source = compile_decode.decoder_source(cls, version, decoding)
+        name = f"<{decoding.name.lower()} decoder of {cls.__name__} version {version}>"
+        found = _decoders[cls, version, decoding] = source.compile("decode", name)
     return found
 
 
 def encoder(cls: type[M], version: int) -> Encode[M]:
-    found = _encoders.get((cls, version))
+    return cast("Encode[M]", _encoder(cls, version, is_sliced=False))
+
+
+def sliced_encoder(cls: type[M], version: int) -> SlicedEncode[M]:
+    return cast("SlicedEncode[M]", _encoder(cls, version, is_sliced=True))
+
+
+def _encoder(cls: type[Message], version: int, *, is_sliced: bool) -> Any:
+    found = _encoders.get((cls, version, is_sliced))
     if found is None:
-        source = compile_encode.encoder_source(cls, version)
-        found = source.compile("encode", f"<encoder of {cls.__name__} version {version}>")
-        _encoders[cls, version] = found
+        source = compile_encode.encoder_source(cls, version, is_sliced=is_sliced)
+        name = f"<encoder of {cls.__name__} version {version}>"
+        found = _encoders[cls, version, is_sliced] = source.compile("encode", name)
     return found
 
 

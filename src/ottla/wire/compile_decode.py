@@ -29,6 +29,12 @@ Three ideas make it quick and short:
 An array is refused unless its count times the least size of an element fits into what is
 left. A request may also have no more than `ELEMENTS_MAX` elements in all its arrays, since the
 smallest structs take 3 bytes on the wire and 120 as objects.
+
+A message of so many elements takes a good part of a second, for which a loop must not stand
+still. So there are two more decoders of the same message: one for those that are small, which gives
+up with `TooManyElements` before it has done more than a little, and one that is a coroutine, and
+waits for `pause()` after every so many elements. Small messages pay nothing for it: their elements
+are counted anyway.
 """
 
 from __future__ import annotations
@@ -36,6 +42,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 
 from ottla.wire import primitives
 from ottla.wire.schema import (
@@ -54,30 +61,54 @@ from ottla.wire.schema import (
 )
 from ottla.wire.source import Source, snake_case
 
-ELEMENTS_MAX = 500_000
+ELEMENTS_MAX = 100_000
+
+SMALL_ELEMENTS_MAX = 128
+"""In a message that is decoded without a pause: a tenth of a millisecond, and what is done with
+each of them may take ten times as long."""
+
+ELEMENTS_AT_ONCE = 512
+"""Between two pauses: half a millisecond."""
+
+FIXED_AT_ONCE = 8192
+"""Of an array of plain numbers."""
 
 _READ_ERRORS = (struct.error, IndexError, UnicodeDecodeError)
 
 
-def decoder_source(cls: type[Message], version: int) -> Source:
+class TooManyElements(Exception):
+    """It is to be decoded in slices."""
+
+
+class Decoding(Enum):
+    WHOLE = auto()
+    SMALL = auto()
+    SLICED = auto()
+
+
+def decoder_source(cls: type[Message], version: int, decoding: Decoding = Decoding.WHOLE) -> Source:
     if version not in cls.VERSIONS:
         raise ValueError(f"{cls.__name__} has no version {version}")
-    return _DecodeCompiler(cls, version).source
+    return _DecodeCompiler(cls, version, decoding).source
 
 
 class _DecodeCompiler:
     """Writes one decoder, when it is made. Gathers fixed-width targets in `_run`."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, decoding: Decoding) -> None:
         self.source = Source()
         self._version = version
         self._flexible = cls.is_flexible(version)
         self._counts_elements = issubclass(cls, Request)
-        self._views = has_records(cls, version)
+        self._decoding = decoding
+        self._is_sliced = decoding is Decoding.SLICED
+        # To copy eight megabytes would take milliseconds by itself.
+        self._views = self._is_sliced or has_records(cls, version)
         self._run: list[tuple[str, str]] = []
         self._tag_depth = 0
         self.source.names |= {
             "MalformedMessage": primitives.MalformedMessage,
+            "TooManyElements": TooManyElements,
             "ReadErrors": _READ_ERRORS,
             "bad_length": bad_length,
             "new": object.__new__,
@@ -90,11 +121,16 @@ class _DecodeCompiler:
 
     def _write_function(self, cls: type[Message]) -> None:
         source, variable = self.source, snake_case(cls.__name__)
-        with source.block("def decode(buffer, position=0):"):
+        start = "def decode(buffer, position=0):"
+        if self._is_sliced:
+            start = "async def decode(buffer, position, pause):"
+        with source.block(start):
             source.line(f"buffer = {'memoryview' if self._views else 'bytes'}(buffer)")
             source.line("end = len(buffer)")
             if self._counts_elements:
                 source.line("elements = 0")
+            if self._is_sliced:
+                source.line("steps = 0")
             with source.block("try:"):
                 self._write_struct(cls, variable)
                 self._flush()
@@ -214,13 +250,9 @@ class _DecodeCompiler:
                 source.line(f"raise bad_length({name!r}, count, end - position)")
             if self._counts_elements:
                 source.line("elements += count")
-                with source.block(f"if elements > {ELEMENTS_MAX}:"):
-                    source.line(f"raise MalformedMessage('more than {ELEMENTS_MAX} elements')")
+                self._write_limit()
             if isinstance(element, Fixed) and len(element.format) == 1:
-                source.line(
-                    f"{target} = list(unpack_from(f'>{{count}}{element.format}', buffer, position))"
-                )
-                source.line(f"position += count * {element.size_bytes}")
+                self._write_fixed_array(element, target, name)
                 return
             if isinstance(element, Nested):
                 item = snake_case(element.struct.__name__)
@@ -234,6 +266,36 @@ class _DecodeCompiler:
                     self._write_value(element, item, name, nullable=False)
                 self._flush()
                 source.line(f"{item}_list.append({item})")
+                if self._is_sliced:
+                    source.line("steps += 1")
+                    with source.block(f"if not steps % {ELEMENTS_AT_ONCE}:"):
+                        source.line("await pause()")
+
+    def _write_limit(self) -> None:
+        source = self.source
+        if self._decoding is Decoding.SMALL:
+            with source.block(f"if elements > {SMALL_ELEMENTS_MAX}:"):
+                source.line("raise TooManyElements")
+        else:
+            with source.block(f"if elements > {ELEMENTS_MAX}:"):
+                source.line(f"raise MalformedMessage('more than {ELEMENTS_MAX} elements')")
+
+    def _write_fixed_array(self, element: Fixed, target: str, name: str) -> None:
+        source = self.source
+        numbers = f"list(unpack_from(f'>{{count}}{element.format}', buffer, position))"
+        if not self._is_sliced:
+            source.line(f"{target} = {numbers}")
+            source.line(f"position += count * {element.size_bytes}")
+            return
+        source.line(f"{target} = {name}_list = []")
+        source.line(f"{name}_count = count")
+        with source.block(f"while {name}_count:"):
+            source.line(f"count = min({name}_count, {FIXED_AT_ONCE})")
+            source.line(f"{name}_list += {numbers}")
+            source.line(f"position += count * {element.size_bytes}")
+            source.line(f"{name}_count -= count")
+            with source.block(f"if {name}_count:"):
+                source.line("await pause()")
 
     def _write_nested(
         self, type: Nested, target: str, nullable: bool, null: str = "present < 0"

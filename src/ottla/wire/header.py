@@ -91,6 +91,13 @@ def append_response(
     """Appends a whole frame: its size, the response header and the message."""
     start = len(out)
     encode(message, out)
+    prepend_response_header(correlation_id, header_version, out, start)
+
+
+def prepend_response_header(
+    correlation_id: int, header_version: int, out: list[Part], start: int = 0
+) -> None:
+    """Before a message whose parts begin at `start`, with the size of the frame."""
     prefix = _PREFIXES[header_version]
     size = prefix.size - 4
     for index in range(start, len(out)):

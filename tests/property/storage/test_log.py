@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id
 from ottla.records.batch import iter_headers, parse_header
@@ -333,7 +334,7 @@ class LogMachine(RuleBasedStateMachine):
         self.run(self._make_truncation_durable())
 
     async def _make_truncation_durable(self) -> None:
-        self.manager.checkpoint_recovery_points()
+        begin(self.manager.checkpoint_recovery_points())
         await self._flush()
         await self.log.folder.drain()
 

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition, new_topic_id
 from ottla.records.batch import iter_headers
@@ -176,7 +177,7 @@ class TransactionsMachine(RuleBasedStateMachine):
         self.lead()
 
     async def _make_truncation_durable(self) -> None:
-        self.manager.checkpoint_recovery_points()
+        begin(self.manager.checkpoint_recovery_points())
         await self.log.flush()
         await self.log.folder.drain()
 
@@ -213,7 +214,7 @@ class TransactionsMachine(RuleBasedStateMachine):
 
     @rule()
     def delete_segments(self) -> None:
-        self.manager.apply_retention()
+        begin(self.manager.apply_retention())
         self.start_offset = self.log.log_start_offset
 
     # Writing

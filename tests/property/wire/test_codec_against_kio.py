@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
+from ottla.kernel.slices import let_others_run
 from ottla.kernel.transport import Part
-from ottla.wire.codec import codec
+from ottla.wire.codec import codec, sliced_decoder, sliced_encoder
 from ottla.wire.schema import Message
 from tests.property.wire import messages as twins
 from tests.support.counts import count
@@ -45,3 +47,15 @@ def test_bytes_are_those_of_kio(cls: type[Message], version: int, data: st.DataO
     read_by_us, position = codec(cls, version).decode(b"\xff" + theirs + b"\xff", 1)
     assert read_by_us == message == twins.from_kio(read_by_kio, cls, version)
     assert position == len(theirs) + 1
+    assert asyncio.run(there_and_back_in_slices(message, version)) == message
+
+
+async def there_and_back_in_slices(message: Message, version: int) -> Message:
+    out: list[Part] = []
+    await sliced_encoder(type(message), version)(message, out, let_others_run)
+    content = b"".join(part for part in out if not hasattr(part, "file"))
+    assert content == encoded(message, version)
+    decode = sliced_decoder(type(message), version)
+    decoded, position = await decode(b"\xff" + content + b"\xff", 1, let_others_run)
+    assert position == len(content) + 1
+    return decoded

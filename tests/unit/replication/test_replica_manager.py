@@ -155,7 +155,9 @@ def test_a_failed_disk_takes_only_its_own_partitions() -> None:
             replicas.partition("t", 0)
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert replicas.partition("t", 1) is fine
-        assert replicas.high_watermarks() == {T1: 1}
+        await replicas.checkpoint_high_watermarks()
+        await fine.log.folder.drain()
+        assert broker.machine.broker.logs.read_high_watermarks() == {T1: 1}
 
     with_broker(test, log_dirs="/one,/two")
 

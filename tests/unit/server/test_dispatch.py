@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
 
+from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.transport import Part
-from ottla.server.dispatch import Dispatcher, Reply
+from ottla.server.dispatch import Answer, Dispatcher
 from ottla.server.errors import BadRequest
 from ottla.wire.codec import codec
 from ottla.wire.header import RequestHeader, append_request, decode_response_header
@@ -24,8 +26,8 @@ CORRELATION_ID = 77
 
 
 def dispatcher() -> Dispatcher:
-    """The requests of these tests ask for nothing that a broker has."""
-    return Dispatcher(cast("Any", None))
+    """The requests of these tests ask for nothing that a broker has but time."""
+    return Dispatcher(cast("Any", SimpleNamespace(clock=SystemClock())))
 
 
 def frame_of(request: Request, version: int) -> memoryview:
@@ -35,12 +37,12 @@ def frame_of(request: Request, version: int) -> memoryview:
     return memoryview(b"".join(cast("list[bytes]", parts)))[4:]
 
 
-def dispatch(frame: memoryview | bytes) -> Reply | asyncio.Future[Reply | None] | None:
+def dispatch(frame: memoryview | bytes) -> Answer:
     return dispatcher().dispatch(memoryview(frame), "PLAINTEXT", "somebody")
 
 
 def decode(
-    reply: Reply | asyncio.Future[Reply | None] | None,
+    reply: Answer,
     response_class: type[R],
     version: int,
     *,

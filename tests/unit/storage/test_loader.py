@@ -7,6 +7,7 @@ import zlib
 import pytest
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.eager import begin
 from ottla.kernel.ids import new_topic_id
 from ottla.records.builder import ControlType
 from ottla.storage.errors import BrokerStartRefused
@@ -385,7 +386,7 @@ def test_the_index_of_a_closed_segment_is_on_the_disk_before_the_recovery_point_
     machine.append(log)
     machine.wait()
     assert log.recovery_point == 2
-    machine.manager.checkpoint_recovery_points()
+    begin(machine.manager.checkpoint_recovery_points())
     machine.wait()
     machine.disk.crash(keep_unsynced=False)
     machine.start()
@@ -418,7 +419,7 @@ def test_an_open_transaction_whose_records_were_deleted_is_not_forgotten() -> No
     log.roll()
     machine.append(log, count=3)
     log.advance_log_start_offset(2)
-    machine.manager.apply_retention()
+    begin(machine.manager.apply_retention())
     assert len(log.segments) == 1
     machine.wait(70)
     for clean in (True, False, True):

@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id
 from ottla.storage.errors import BrokerStartRefused, StorageFailure
@@ -22,7 +23,7 @@ def test_a_clean_stop_leaves_kafkas_files() -> None:
     log = machine.manager.create_log(PARTITION, topic_id, machine.config)
     machine.append(log, count=4, producer_id=2, epoch=0, sequence=0)
     log.advance_log_start_offset(1)
-    machine.manager.checkpoint_high_watermarks({PARTITION: 4})
+    begin(machine.manager.checkpoint_high_watermarks(lambda _: 4))
     machine.stop()
     assert machine.names("/data") == [
         ".kafka_cleanshutdown",
@@ -357,7 +358,7 @@ def test_retention_goes_on_past_a_log_that_cannot_be_read() -> None:
     machine.restart()
     machine.wait(10)
     machine.disk.fail(Fault("open", "/a/t-0/00000000000000000000.timeindex"))
-    machine.manager.apply_retention()
+    begin(machine.manager.apply_retention())
     assert machine.failed == [("/a", ["t-0"])]
     assert machine.log(TopicPartition("t", 1)).log_start_offset == 4
 
@@ -376,7 +377,7 @@ def test_retention_goes_on_past_a_log_that_a_bug_has_hurt(
         raise AssertionError(f"no {count} segments here")
 
     monkeypatch.setattr(hurt, "delete_segments", broken)
-    machine.manager.apply_retention()
+    begin(machine.manager.apply_retention())
     assert well.log_start_offset == 4
     assert "the retention of /data/t-0 could not be applied" in caplog.text
 

@@ -26,6 +26,7 @@ from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
+from ottla.kernel.slices import Slices
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -190,7 +191,9 @@ def _stale_as_illegal_generation() -> Iterator[None]:
         raise
 
 
-def error_for_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+async def error_for_all(
+    request: OffsetCommitRequest, code: ErrorCode, slices: Slices
+) -> OffsetCommitResponse:
     """The answer to a commit that was refused as a whole."""
     return OffsetCommitResponse(
         topics=[
@@ -201,16 +204,16 @@ def error_for_all(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommit
                     OffsetCommitResponsePartition(
                         partition_index=asked.partition_index, error_code=code
                     )
-                    for asked in topic.partitions
+                    async for asked in slices.of(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     )
 
 
-def transactional_error_for_all(
-    request: TxnOffsetCommitRequest, code: ErrorCode
+async def transactional_error_for_all(
+    request: TxnOffsetCommitRequest, code: ErrorCode, slices: Slices
 ) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
@@ -220,9 +223,9 @@ def transactional_error_for_all(
                     TxnOffsetCommitResponsePartition(
                         partition_index=asked.partition_index, error_code=code
                     )
-                    for asked in topic.partitions
+                    async for asked in slices.of(topic.partitions)
                 ],
             )
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     )

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from ottla.coordinators.groups.committed_offset import NO_TIMESTAMP, CommittedOffset
 from ottla.coordinators.groups.context import GroupContext
@@ -32,6 +33,22 @@ _KEY_TYPE = struct.pack(">h", OffsetCommitKey.API_KEY)
 _PARTITION = struct.Struct(">i")
 
 
+_FEW = 128
+
+
+class OffsetsSeen(NamedTuple):
+    """Of one group, as they were at one moment: an answer is made of them while others commit."""
+
+    topics: dict[str, dict[int, CommittedOffset]]
+    unstable: frozenset[TopicPartition]
+
+    def get(self, topic: str, partition: int, topic_id: TopicId) -> CommittedOffset | None:
+        return _of_topic(self.topics.get(topic, {}).get(partition), topic_id)
+
+    def is_stable(self, topic: str, partition: int) -> bool:
+        return TopicPartition(topic, partition) not in self.unstable
+
+
 class Offsets:
     """The offsets of one shard's groups. Changed by `replay` only."""
 
@@ -50,10 +67,24 @@ class Offsets:
     ) -> CommittedOffset | None:
         """None also for an offset in another topic of this name, which was deleted; its tombstone
         is on its way, or was lost in a crash."""
-        found = self._groups.get(group_id, {}).get(topic, {}).get(partition)
-        if found is None or NO_TOPIC_ID in (topic_id, found.topic_id):
-            return found
-        return found if found.topic_id == topic_id else None
+        return _of_topic(self._groups.get(group_id, {}).get(topic, {}).get(partition), topic_id)
+
+    def seen(
+        self, group_id: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> OffsetsSeen:
+        """At least those of the topics and partitions that are wanted; all without any. To copy a
+        table takes next to nothing beside an answer as long as it."""
+        topics = self._groups.get(group_id, {})
+        unstable = frozenset(self._pending.groups.get(group_id, ()))
+        if wanted is None or len(wanted) > _FEW:
+            return OffsetsSeen({name: dict(found) for name, found in topics.items()}, unstable)
+        taken: dict[str, dict[int, CommittedOffset]] = {}
+        for name, indexes in wanted:
+            found = topics.get(name, {})
+            if len(indexes) <= _FEW:
+                found = {index: found[index] for index in indexes if index in found}
+            taken.setdefault(name, {}).update(found)
+        return OffsetsSeen(taken, unstable)
 
     def is_stable(self, group_id: str, topic: str, partition: int) -> bool:
         """Not while a transaction that has committed one for this partition is open."""
@@ -254,6 +285,12 @@ class Offsets:
         it became a group of the other protocol, and keeps them."""
         if not self._groups.get(group_id) and group_id not in self._pending.groups:
             self._groups.pop(group_id, None)
+
+
+def _of_topic(found: CommittedOffset | None, topic_id: TopicId) -> CommittedOffset | None:
+    if found is None or NO_TOPIC_ID in (topic_id, found.topic_id):
+        return found
+    return found if found.topic_id == topic_id else None
 
 
 def _is_expired(committed: CommittedOffset, base_ms: int, retention_ms: int, now_ms: int) -> bool:

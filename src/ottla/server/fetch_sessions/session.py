@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.replication.partition import Partition
 from ottla.server.fetch_sessions.fetched_partition import FetchedPartition, TopicKey
 from ottla.server.fetch_sessions.wait import Wait
 from ottla.wire.messages.fetch import FetchRequest
 
 NO_SESSION = 0
+
+_A_LONG_TIME_S = 3600
 
 Lookup = Callable[[TopicKey, int], Partition]
 """Raises KafkaError where there is no such partition to read."""
@@ -62,6 +66,9 @@ class FetchSession:
 
     # To collect
 
+    def candidate_count(self, is_incremental: bool) -> int:
+        return len(self.dirty if is_incremental else self.partitions)
+
     def candidates(self, is_incremental: bool) -> list[FetchedPartition]:
         """Which partitions a fetch must look at."""
         return list(self.dirty if is_incremental else self.partitions.values())
@@ -83,15 +90,26 @@ class FetchSession:
 
     # To wait
 
-    def begin_waiting(self, lookup: Lookup) -> None:
+    @contextmanager
+    def listening(self, clock: Clock) -> Iterator[Wait]:
+        """For a fetch that collects in slices: a wait that the first byte ends."""
+        wait = self.wait = Wait(clock, _A_LONG_TIME_S, 1, is_committed_only=False)
+        try:
+            yield wait
+        finally:
+            wait.finish()
+            if self.wait is wait:
+                self.wait = None
+
+    async def begin_waiting(self, lookup: Lookup, slices: Slices) -> bool:
+        """Whether there may be more than was collected: it took its time to watch for it."""
         if self.id:
-            return  # It watches what it has found.
-        for fetched in self.partitions.values():
+            return False  # It watches what it has found.
+        async for fetched in slices.of(list(self.partitions.values())):
             if fetched.partition is None:
-                try:
+                with suppress(KafkaError):  # It stays dirty, and each fetch tells the client.
                     fetched.watch(lookup(fetched.topic, fetched.index))
-                except KafkaError:
-                    continue  # It stays dirty, and each fetch tells the client.
+        return slices.has_paused
 
     async def wait_for_bytes(
         self, clock: Clock, max_wait_s: float, missing_byte_count: int, *, is_committed_only: bool

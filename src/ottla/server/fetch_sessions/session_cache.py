@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.fetch_sessions.session import NO_SESSION, FetchSession
-from ottla.wire.messages.fetch import FetchRequest
+from ottla.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -36,12 +38,15 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, uses_topic_ids: bool) -> tuple[FetchSession, bool]:
+    def begin(
+        self, request: FetchRequest, uses_topic_ids: bool, *, more_count: int = 0
+    ) -> tuple[FetchSession, bool]:
         """The session of a fetch, brought up to date with it, and whether the client wants only
-        what changed. Raises KafkaError when the client must begin anew."""
+        what changed. Raises KafkaError when the client must begin anew. So many partitions more
+        are to follow."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
-            asked_count = sum(len(topic.partitions) for topic in request.topics)
+            asked_count = more_count + sum(len(topic.partitions) for topic in request.topics)
             if (
                 request.session_epoch == FINAL_EPOCH
                 or self._partition_count + asked_count > PARTITION_COUNT_MAX
@@ -55,10 +60,30 @@ class FetchSessionCache:
                 session.last_used_s = self._clock.monotonic_s()
                 self._sessions[session.id] = session
             return session, False
-        session = self._resume(request, uses_topic_ids)
+        return self._unless_empty(self._resume(request, uses_topic_ids))
+
+    async def begin_large(
+        self, request: FetchRequest, uses_topic_ids: bool, slices: Slices
+    ) -> tuple[FetchSession, bool]:
+        """The same, a few partitions at a time: the client waits meanwhile, and nobody else knows
+        of its session."""
+        asked_count = 0
+        async for topic in slices.of(request.topics):
+            asked_count += len(topic.partitions)
+        session, is_incremental = self.begin(
+            _piece(request), uses_topic_ids, more_count=asked_count
+        )
+        async for piece in slices.of(_pieces(request)):
+            count = len(session.partitions)
+            session.update(piece)
+            if session.id in self._sessions:
+                self._partition_count += len(session.partitions) - count
+        return self._unless_empty(session) if is_incremental else (session, False)
+
+    def _unless_empty(self, session: FetchSession) -> tuple[FetchSession, bool]:
         if not session.partitions:
             self._close(session.id)  # There is nothing left to remember.
-            return FetchSession(NO_SESSION, uses_topic_ids), False
+            return FetchSession(NO_SESSION, session.uses_topic_ids), False
         return session, True
 
     def _resume(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
@@ -98,3 +123,33 @@ class FetchSessionCache:
             session_id = self._rng.randrange(1, 1 << 31)
             if session_id not in self._sessions:
                 return session_id
+
+
+_PIECE = 64
+
+
+def _pieces(request: FetchRequest) -> Iterator[FetchRequest]:
+    """The same request, as several with few partitions each."""
+    for topic in request.topics:
+        for first in range(0, len(topic.partitions), _PIECE):
+            piece = _piece(request)
+            some = topic.partitions[first : first + _PIECE]
+            piece.topics = [FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=some)]
+            yield piece
+    for gone in request.forgotten_topics_data:
+        for first in range(0, len(gone.partitions), _PIECE):
+            piece = _piece(request)
+            indexes = gone.partitions[first : first + _PIECE]
+            piece.forgotten_topics_data = [
+                ForgottenTopic(topic=gone.topic, topic_id=gone.topic_id, partitions=indexes)
+            ]
+            yield piece
+
+
+def _piece(request: FetchRequest) -> FetchRequest:
+    """Without any partitions."""
+    return FetchRequest(
+        isolation_level=request.isolation_level,
+        session_id=request.session_id,
+        session_epoch=request.session_epoch,
+    )

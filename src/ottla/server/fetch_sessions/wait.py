@@ -28,6 +28,10 @@ class Wait:
         if not self._future.done():
             self._future.set_result(None)
 
+    @property
+    def is_over(self) -> bool:
+        return self._future.done()
+
     async def finished(self) -> None:
         try:
             await self._future

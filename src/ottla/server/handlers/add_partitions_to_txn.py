@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from ottla.coordinators.transactions.transaction_coordinator import told_to_client
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
-from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -33,15 +33,14 @@ async def handle(
     services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     version = context.api_version
+    slices = Slices(services.clock)
     if version >= BATCHED_SINCE:
-        slices = RequestSlices()
         response = AddPartitionsToTxnResponse()
-        for transaction in request.transactions:
-            await slices.step()
+        async for transaction in slices.of(request.transactions):
             response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,
-                    topic_results=await _answer(services, transaction, version),
+                    topic_results=await _answer(services, transaction, version, slices),
                 )
             )
         return response
@@ -52,30 +51,33 @@ async def handle(
         topics=request.v3_and_below_topics,
     )
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=await _answer(services, only, version)
+        results_by_topic_v3_and_below=await _answer(services, only, version, slices)
     )
 
 
 async def _answer(
-    services: Services, transaction: AddPartitionsToTxnTransaction, version: int
+    services: Services,
+    transaction: AddPartitionsToTxnTransaction,
+    version: int,
+    slices: Slices,
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [
         TopicPartition(topic.name, number)
-        for topic in transaction.topics
-        for number in topic.partitions
+        async for topic in slices.of(transaction.topics)
+        async for number in slices.of(topic.partitions)
     ]
-    unknown = [at for at in partitions if services.image.partition(*at) is None]
+    unknown = [at async for at in slices.of(partitions) if services.image.partition(*at) is None]
     if unknown:
         # All or none: those that exist were not added either.
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
         codes.update(dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return _results(transaction.topics, codes)
+        return await _results(transaction.topics, codes, slices)
     try:
         codes = await _carry_out(services, transaction, partitions, version)
     except KafkaError as error:
         code = told_to_client(error.code, "add_partitions", version)
         codes = dict.fromkeys(partitions, code)
-    return _results(transaction.topics, codes)
+    return await _results(transaction.topics, codes, slices)
 
 
 async def _carry_out(
@@ -94,8 +96,10 @@ async def _carry_out(
     return await services.transactions.verify_partitions(*whose, partitions)
 
 
-def _results(
-    topics: Sequence[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+async def _results(
+    topics: Sequence[AddPartitionsToTxnTopic],
+    codes: Mapping[TopicPartition, ErrorCode],
+    slices: Slices,
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(
@@ -105,8 +109,8 @@ def _results(
                     partition_index=number,
                     partition_error_code=codes[TopicPartition(topic.name, number)],
                 )
-                for number in topic.partitions
+                async for number in slices.of(topic.partitions)
             ],
         )
-        for topic in topics
+        async for topic in slices.of(topics)
     ]

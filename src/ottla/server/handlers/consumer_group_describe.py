@@ -7,6 +7,7 @@ from functools import partial
 
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import GROUP_OPERATIONS, check_group_id
 from ottla.server.services import Services
@@ -20,9 +21,13 @@ from ottla.wire.messages.consumer_group_describe import (
 async def handle(
     services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    groups = [await _describe(services, group_id) for group_id in dict.fromkeys(request.group_ids)]
+    slices = Slices(services.clock)
+    groups = [
+        await _describe(services, group_id)
+        async for group_id in slices.of(await slices.distinct(request.group_ids))
+    ]
     if request.include_authorized_operations:
-        for group in groups:
+        async for group in slices.of(groups):
             if not group.error_code:
                 group.authorized_operations = GROUP_OPERATIONS
     return ConsumerGroupDescribeResponse(groups=groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.handlers.describe_acls import NO_AUTHORIZER
 from ottla.server.services import Services
@@ -13,12 +14,13 @@ from ottla.wire.messages.create_acls import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: CreateAclsRequest, context: RequestContext
 ) -> CreateAclsResponse:
+    slices = Slices(services.clock)
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-            for _ in request.creations
+            async for _ in slices.of(request.creations)
         ]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.create_partitions import (
@@ -17,9 +18,12 @@ from ottla.wire.messages.create_partitions import (
 async def handle(
     services: Services, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
-    counts = Counter(topic.name for topic in request.topics)
+    slices = Slices(services.clock)
+    counts: Counter[str] = Counter()
+    async for topic in slices.of(request.topics):
+        counts[topic.name] += 1
     results: dict[str, CreatePartitionsTopicResult] = {}
-    for topic in request.topics:
+    async for topic in slices.of(request.topics):
         results[topic.name] = result = CreatePartitionsTopicResult(name=topic.name)
         try:
             if counts[topic.name] > 1:

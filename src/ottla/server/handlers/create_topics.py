@@ -7,6 +7,7 @@ from collections import Counter
 from ottla.config.describe import describe_topic
 from ottla.controller.topics import USE_DEFAULT, NewTopic, check_partition_count
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.create_topics import (
@@ -21,10 +22,14 @@ from ottla.wire.messages.create_topics import (
 async def handle(
     services: Services, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    counts = Counter(topic.name for topic in request.topics)
-    partition_count = sum(_partition_count(services, topic) for topic in request.topics)
+    slices = Slices(services.clock)
+    counts: Counter[str] = Counter()
+    partition_count = 0
+    async for topic in slices.of(request.topics):
+        counts[topic.name] += 1
+        partition_count += _partition_count(services, topic)
     results: list[CreatableTopicResult] = []
-    for topic in request.topics:
+    async for topic in slices.of(request.topics):
         try:
             check_partition_count(partition_count)
             if counts[topic.name] > 1:
@@ -38,7 +43,7 @@ async def handle(
             )
     await services.changes_applied()
     # A name that came twice is answered once.
-    return CreateTopicsResponse(topics=list({result.name: result for result in results}.values()))
+    return CreateTopicsResponse(topics=await slices.distinct(results, lambda result: result.name))
 
 
 def _partition_count(services: Services, topic: CreatableTopic) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.handlers.describe_acls import NO_AUTHORIZER
 from ottla.server.services import Services
@@ -13,9 +14,10 @@ from ottla.wire.messages.delete_acls import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DeleteAclsRequest, context: RequestContext
 ) -> DeleteAclsResponse:
+    slices = Slices(services.clock)
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(
@@ -23,6 +25,6 @@ def handle(
                 error_message=NO_AUTHORIZER,
                 matching_acls=[],
             )
-            for _ in request.filters
+            async for _ in slices.of(request.filters)
         ]
     )

@@ -6,6 +6,7 @@ from functools import partial
 
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.delete_groups import (
@@ -19,7 +20,8 @@ async def handle(
     services: Services, request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse:
     results: list[DeletableGroupResult] = []
-    for group_id in dict.fromkeys(request.groups_names):
+    slices = Slices(services.clock)
+    async for group_id in slices.of(await slices.distinct(request.groups_names)):
         try:
             result = await services.groups.write(
                 group_id, partial(GroupShard.delete_group, group_id=group_id)

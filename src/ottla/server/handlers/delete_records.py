@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.delete_records import (
@@ -14,16 +15,20 @@ from ottla.wire.messages.delete_records import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
+    slices = Slices(services.clock)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(services, topic.name, asked) for asked in topic.partitions],
+                partitions=[
+                    _delete(services, topic.name, asked)
+                    async for asked in slices.of(topic.partitions)
+                ],
             )
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.delete_topics import (
@@ -19,11 +20,12 @@ BY_ID_SINCE = 6
 async def handle(
     services: Services, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
+    slices = Slices(services.clock)
     states = request.topics
     if context.api_version < BY_ID_SINCE:
-        states = [DeleteTopicState(name=name) for name in request.topic_names]
+        states = [DeleteTopicState(name=name) async for name in slices.of(request.topic_names)]
     results: list[DeletableTopicResult] = []
-    for same in _grouped(services, states):
+    async for same in slices.of(await _grouped(services, states, slices)):
         result = DeletableTopicResult(
             name=next((state.name for state in same if state.name is not None), None),
             topic_id=max(state.topic_id for state in same),
@@ -40,10 +42,12 @@ async def handle(
     return DeleteTopicsResponse(responses=results)
 
 
-def _grouped(services: Services, states: list[DeleteTopicState]) -> list[list[DeleteTopicState]]:
+async def _grouped(
+    services: Services, states: list[DeleteTopicState], slices: Slices
+) -> list[list[DeleteTopicState]]:
     """Those that mean one topic together, also where one has its name and another its id."""
     groups: dict[object, list[DeleteTopicState]] = {}
-    for state in states:
+    async for state in slices.of(states):
         topic = services.image.topics_by_id.get(state.topic_id) if state.name is None else None
         key = topic.name if topic else state.name
         if state.topic_id != NO_TOPIC_ID and topic is None:

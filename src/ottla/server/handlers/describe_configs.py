@@ -5,7 +5,6 @@ v1 brought synonyms and sources, v3 documentation and types.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable
 
 from ottla import __version__
@@ -19,6 +18,7 @@ from ottla.config.describe import (
     describe_topic,
 )
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.resources import (
     ResourceType,
@@ -68,7 +68,10 @@ async def handle(
         return _refused(request, error)
     results: list[DescribeConfigsResult] = []
     known: dict[Hashable, DescribeConfigsResult] = {}
-    for number, resource in enumerate(request.resources):
+    slices = Slices(services.clock)
+    number = -1
+    async for resource in slices.of(request.resources):
+        number += 1
         again = known.get(_name_of(resource))
         if again is not None and len(results) - len(known) < REPEATED_COUNT_MAX:
             results.append(again)
@@ -89,8 +92,6 @@ async def handle(
                     ErrorCode.INVALID_REQUEST,
                     f"A request describes at most {RESOURCE_COUNT_MAX} resources.",
                 )
-            if number:
-                await asyncio.sleep(0)  # Each takes half a millisecond: others have their turn.
             result.configs = [
                 _entry(described, request) for described in _describe(services, resource)
             ]

@@ -8,6 +8,7 @@ from functools import partial
 from ottla.coordinators.groups.context import Client
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import GROUP_OPERATIONS, client_of
 from ottla.server.services import Services
@@ -22,11 +23,13 @@ async def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     client = client_of(context)
+    slices = Slices(services.clock)
     groups = [
-        await _describe(services, group_id, client) for group_id in dict.fromkeys(request.groups)
+        await _describe(services, group_id, client)
+        async for group_id in slices.of(await slices.distinct(request.groups))
     ]
     if request.include_authorized_operations:
-        for group in groups:
+        async for group in slices.of(groups):
             if not group.error_code:
                 group.authorized_operations = GROUP_OPERATIONS
     return DescribeGroupsResponse(groups=groups)

@@ -4,6 +4,7 @@ file system (KIP-827), v5 whether a folder takes new partitions (it always does 
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.storage.errors import StorageFailure
@@ -17,12 +18,17 @@ from ottla.wire.messages.describe_log_dirs import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
+    slices = Slices(services.clock)
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        wanted = {
+            (topic.topic, index)
+            async for topic in slices.of(request.topics)
+            async for index in slices.of(topic.partitions)
+        }
     results: list[DescribeLogDirsResult] = []
     for folder in services.logs.folders:
         try:
@@ -35,13 +41,13 @@ def handle(
             continue
         logs = [
             log
-            for log in services.logs.logs.values()
+            async for log in slices.of(list(services.logs.logs.values()))
             if log.folder is folder and (wanted is None or log.topic_partition in wanted)
         ]
         results.append(
             DescribeLogDirsResult(
                 log_dir=folder.path,
-                topics=_by_topic(logs),
+                topics=await _by_topic(logs, slices),
                 total_bytes=total_bytes,
                 usable_bytes=usable_bytes,
             )
@@ -49,9 +55,9 @@ def handle(
     return DescribeLogDirsResponse(results=results)
 
 
-def _by_topic(logs: list[Log]) -> list[DescribeLogDirsTopic]:
+async def _by_topic(logs: list[Log], slices: Slices) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for log in logs:
+    async for log in slices.of(logs):
         name, index = log.topic_partition
         topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
         topic.partitions.append(

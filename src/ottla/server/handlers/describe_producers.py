@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.controller.topic_names import check_topic_name
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
-from ottla.server.distinct import distinct
 from ottla.server.services import Services
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -16,24 +16,27 @@ from ottla.wire.messages.describe_producers import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse:
+    slices = Slices(services.clock)
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _describe(services, topic.name, index)
-                    for index in dict.fromkeys(topic.partition_indexes)
+                    await _describe(services, topic.name, index, slices)
+                    async for index in slices.of(await slices.distinct(topic.partition_indexes))
                 ],
             )
-            for topic in distinct(request.topics, lambda topic: topic.name)
+            for topic in await slices.distinct(request.topics, lambda topic: topic.name)
         ]
     )
 
 
-def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
+async def _describe(
+    services: Services, topic: str, index: int, slices: Slices
+) -> PartitionResponse:
     try:
         check_topic_name(topic)
         log = services.replicas.partition(topic, index).log
@@ -56,6 +59,6 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
                     else producer.current_txn_first_offset
                 ),
             )
-            for producer in log.producer_state.producers.values()
+            async for producer in slices.of(list(log.producer_state.producers.values()))
         ],
     )

@@ -6,6 +6,7 @@ from ottla.controller.topic_names import check_topic_name
 from ottla.coordination.image import TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import is_internal
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.handlers.metadata import (
     TOPIC_OPERATIONS,
@@ -22,21 +23,22 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
+    slices = Slices(services.clock)
     image = services.image
-    names = {topic.name for topic in request.topics} or set(image.topics)
+    names = {topic.name async for topic in slices.of(request.topics)} or set(image.topics)
     cursor = request.cursor
     if cursor is not None:
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
-            return _refused(request)
-        names = {name for name in names if name >= cursor.topic_name}
+            return await _refused(request, slices)
+        names = {name async for name in slices.of(names) if name >= cursor.topic_name}
     # However many the client asks for.
     count_max = services.config.max_request_partition_size_limit
     left = max(1, min(request.response_partition_limit, count_max))
     response = DescribeTopicPartitionsResponse()
-    for name in sorted(names):
+    async for name in slices.of(await slices.sorted(names)):
         first = 0
         if cursor is not None and name == cursor.topic_name:
             first = cursor.partition_index
@@ -48,7 +50,7 @@ def handle(
             response.topics.append(_unknown(name))
             continue
         last = min(len(topic.partitions), first + left)
-        response.topics.append(_described(services, topic, first, last))
+        response.topics.append(await _described(services, topic, first, last, slices))
         left -= max(0, last - first)
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
@@ -56,14 +58,16 @@ def handle(
     return response
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+async def _refused(
+    request: DescribeTopicPartitionsRequest, slices: Slices
+) -> DescribeTopicPartitionsResponse:
     """The cursor points to a place that the request does not have."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST, name=topic.name
             )
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     )
 
@@ -79,8 +83,8 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _described(
-    services: Services, topic: TopicImage, first: int, last: int
+async def _described(
+    services: Services, topic: TopicImage, first: int, last: int, slices: Slices
 ) -> DescribeTopicPartitionsResponseTopic:
     described = DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -88,7 +92,7 @@ def _described(
         is_internal=is_internal(topic.name),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
-    for partition in topic.partitions[first:last]:
+    async for partition in slices.of(topic.partitions[first:last]):
         metadata = partition_metadata(offline_replicas(services, topic.name, partition), partition)
         described.partitions.append(
             DescribeTopicPartitionsResponsePartition(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.describe_transactions import (
@@ -13,10 +14,13 @@ from ottla.wire.messages.describe_transactions import (
 async def handle(
     services: Services, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
+    slices = Slices(services.clock)
     return DescribeTransactionsResponse(
         transaction_states=[
             await services.transactions.describe(transactional_id)
             # Each once: a short question must not make a long answer.
-            for transactional_id in dict.fromkeys(request.transactional_ids)
+            async for transactional_id in slices.of(
+                await slices.distinct(request.transactional_ids)
+            )
         ]
     )

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.replication.partition import NO_EPOCH, Partition
 from ottla.server.context import RequestContext
 from ottla.server.fetch_sessions.fetched_partition import FetchedPartition, TopicKey
@@ -34,6 +35,9 @@ TOPIC_IDS_SINCE = 13
 # How often a fetch warms what it finds cold before it answers without that partition.
 _WARM_TRIES = 4
 
+AT_ONCE_MAX = 128
+"""So many partitions are looked at without a pause: a millisecond."""
+
 _NO_RECORDS = b""
 
 _NOT_FOUND = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -48,10 +52,25 @@ def handle(
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = Fetch(services, request, session, is_incremental)
+    if fetch.candidate_count > AT_ONCE_MAX:
+        return fetch.in_slices()
     fetch.collect()
     if fetch.is_ready(request.max_wait_ms <= 0):
         return fetch.response()
     return fetch.wait()
+
+
+async def handle_large(
+    services: Services, request: FetchRequest, context: RequestContext
+) -> FetchResponse:
+    uses_topic_ids = context.api_version >= TOPIC_IDS_SINCE
+    try:
+        session, is_incremental = await services.fetch_sessions.begin_large(
+            request, uses_topic_ids, Slices(services.clock)
+        )
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    return await Fetch(services, request, session, is_incremental).in_slices()
 
 
 class Fetch:
@@ -86,18 +105,44 @@ class Fetch:
         self._is_committed_only = request.isolation_level == READ_COMMITTED
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
 
+    @property
+    def candidate_count(self) -> int:
+        """Of partitions to look at."""
+        return self._session.candidate_count(self._is_incremental)
+
+    async def in_slices(self) -> FetchResponse:
+        """As `handle` does it, for many partitions."""
+        has_more = await self._collect_in_slices()
+        if self.is_ready(self._request.max_wait_ms <= 0):
+            return await self._response_in_slices()
+        return await self.wait(has_more=has_more)
+
     def collect(self) -> None:
         """Reads what there is. Can be done again: it forgets what it collected before."""
+        for fetched in self._begin_to_collect():
+            self._look_at(fetched)
+
+    async def _collect_in_slices(self) -> bool:
+        """Whether more came meanwhile, maybe to partitions that were looked at before."""
+        clock = self._services.clock
+        with self._session.listening(clock) as first_bytes:
+            async for fetched in Slices(clock).of(self._begin_to_collect()):
+                self._look_at(fetched)
+            return first_bytes.is_over
+
+    def _begin_to_collect(self) -> list[FetchedPartition]:
         self._results: list[tuple[FetchedPartition, PartitionData]] = []
         self._byte_count = 0
         self._has_error = False
         self._is_behind = False  # There is more in a next segment: why wait for more to come?
         self._cold: list[tuple[Partition, Cold]] = []
         self._clean: list[FetchedPartition] = []  # read to their end
-        for fetched in self._session.candidates(self._is_incremental):
-            data = self._read(fetched)
-            if data is not None:
-                self._results.append((fetched, data))
+        return self._session.candidates(self._is_incremental)
+
+    def _look_at(self, fetched: FetchedPartition) -> None:
+        data = self._read(fetched)
+        if data is not None:
+            self._results.append((fetched, data))
 
     def _read(self, fetched: FetchedPartition) -> PartitionData | None:
         """None where an incremental fetch need not hear of the partition."""
@@ -199,46 +244,53 @@ class Fetch:
         )
 
     def response(self) -> FetchResponse:
-        session = self._session
         topics: list[FetchableTopicResponse] = []
-        key: TopicKey | None = None
         for fetched, data in self._results:
-            if fetched.topic != key:
-                key = fetched.topic
-                if isinstance(key, str):
-                    topic = FetchableTopicResponse(topic=key)
-                else:
-                    topic = FetchableTopicResponse(topic_id=key)
-                topics.append(topic)
-            topic.partitions.append(data)
-            fetched.tell(data.high_watermark, data.log_start_offset)
+            _add_to(topics, fetched, data)
         for fetched in self._clean:
-            session.read_to_end(fetched)
-        return FetchResponse(session_id=session.id, responses=topics)
+            self._session.read_to_end(fetched)
+        return FetchResponse(session_id=self._session.id, responses=topics)
 
-    async def wait(self) -> FetchResponse:
+    async def _response_in_slices(self) -> FetchResponse:
+        slices = Slices(self._services.clock)
+        topics: list[FetchableTopicResponse] = []
+        async for fetched, data in slices.of(self._results):
+            _add_to(topics, fetched, data)
+        async for fetched in slices.of(self._clean):
+            partition = fetched.partition
+            end = -1 if partition is None else partition.read_end(self._is_committed_only)
+            if fetched.fetch_offset >= end:  # Still: it is some time since it was looked at.
+                self._session.read_to_end(fetched)
+        return FetchResponse(session_id=self._session.id, responses=topics)
+
+    async def wait(self, *, has_more: bool = False) -> FetchResponse:
         clock = self._services.clock
         deadline_s = clock.monotonic_s() + self._request.max_wait_ms / 1000
         session = self._session
         warm_tries = 0
-        session.begin_waiting(self._lookup)
         try:
+            # What came before a partition was watched would be overlooked.
+            has_more |= await session.begin_waiting(self._lookup, Slices(clock))
             while True:
                 if self._cold:
                     await self._warm()
                     warm_tries += 1
-                else:
+                elif not has_more:
                     await session.wait_for_bytes(
                         clock,
                         deadline_s - clock.monotonic_s(),
                         self._request.min_bytes - self._byte_count,
                         is_committed_only=self._is_committed_only,
                     )
-                self.collect()
+                has_more = False
+                if self.candidate_count > AT_ONCE_MAX:
+                    has_more = await self._collect_in_slices()
+                else:
+                    self.collect()
                 if warm_tries == _WARM_TRIES:
                     self._cold.clear()
                 if self.is_ready(clock.monotonic_s() >= deadline_s):
-                    return self.response()
+                    return await self._response_in_slices()
         finally:
             session.end_waiting()
 
@@ -256,6 +308,20 @@ class Fetch:
         for (partition, _), failure in zip(self._cold, failures, strict=True):
             if isinstance(failure, OSError):
                 partition.log.read_failed(failure)  # The client hears of it when it is read anew.
+
+
+def _add_to(
+    topics: list[FetchableTopicResponse], fetched: FetchedPartition, data: PartitionData
+) -> None:
+    key = fetched.topic
+    last = topics[-1] if topics else None
+    if isinstance(key, str):
+        if last is None or last.topic != key:
+            topics.append(FetchableTopicResponse(topic=key))
+    elif last is None or last.topic_id != key:
+        topics.append(FetchableTopicResponse(topic_id=key))
+    topics[-1].partitions.append(data)
+    fetched.tell(data.high_watermark, data.log_start_offset)
 
 
 def _divergence(partition: Partition, fetched: FetchedPartition) -> PartitionData | None:

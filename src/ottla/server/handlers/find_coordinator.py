@@ -10,9 +10,9 @@ from typing import Any
 from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import coordinator_topic
-from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
 from ottla.wire.messages.find_coordinator import (
     Coordinator,
@@ -29,9 +29,9 @@ async def handle(
 ) -> FindCoordinatorResponse:
     keys = request.coordinator_keys if context.api_version >= BATCHED_SINCE else [request.key]
     found: list[Coordinator] = []
-    slices = RequestSlices()
-    for key in dict.fromkeys(keys):  # Each once: a short question must not make a long answer.
-        await slices.step()
+    slices = Slices(services.clock)
+    # Each once: a short question must not make a long answer.
+    async for key in slices.of(await slices.distinct(keys)):
         try:
             found.append(await _find(services, key, request.key_type, context.listener_name))
         except KafkaError as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.resources import ResourceType
 from ottla.server.services import Services
@@ -16,9 +17,10 @@ from ottla.wire.messages.list_config_resources import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
+    slices = Slices(services.clock)
     wanted = set(request.resource_types) or set(ResourceType)
     if context.api_version == 0:
         wanted = {ResourceType.CLIENT_METRICS}
@@ -29,7 +31,7 @@ def handle(
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in ResourceType
             if kind in wanted
-            for name in _names(services, kind)
+            async for name in slices.of(_names(services, kind))
         ]
     )
 
@@ -38,10 +40,10 @@ def _names(services: Services, kind: ResourceType) -> Iterable[str]:
     image = services.image
     match kind:
         case ResourceType.TOPIC:
-            return image.topics
+            return list(image.topics)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return map(str, image.brokers)
+            return [str(broker_id) for broker_id in image.brokers]
         case ResourceType.CLIENT_METRICS:
-            return image.client_metrics_configs
+            return list(image.client_metrics_configs)
         case ResourceType.GROUP:
-            return image.group_configs
+            return list(image.group_configs)

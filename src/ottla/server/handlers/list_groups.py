@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -12,8 +13,9 @@ from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespons
 async def handle(
     services: Services, request: ListGroupsRequest, context: RequestContext
 ) -> ListGroupsResponse:
-    states = {state.lower() for state in request.states_filter}
-    types = {kind.lower() for kind in request.types_filter}
+    slices = Slices(services.clock)
+    states = {state.lower() async for state in slices.of(request.states_filter)}
+    types = {kind.lower() async for kind in slices.of(request.types_filter)}
     try:
         shards = await services.groups.read_all(GroupShard.list_groups)
     except KafkaError as error:
@@ -22,7 +24,7 @@ async def handle(
         groups=[
             group
             for groups in shards
-            for group in groups
+            async for group in slices.of(groups)
             if (not states or group.group_state.lower() in states)
             and (not types or group.group_type.lower() in types)
         ]

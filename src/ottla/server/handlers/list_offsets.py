@@ -7,6 +7,7 @@ places of tiered storage, v10 a time-out for looking there, v11 what waits for u
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.list_offsets import (
@@ -27,15 +28,16 @@ async def handle(
     services: Services, request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse:
     is_committed_only = request.isolation_level == READ_COMMITTED
+    slices = Slices(services.clock)
     seen: dict[tuple[str, int], int] = {}
-    for topic in request.topics:
-        for asked in topic.partitions:
+    async for topic in slices.of(request.topics):
+        async for asked in slices.of(topic.partitions):
             at = (topic.name, asked.partition_index)
             seen[at] = seen.get(at, 0) + 1
     topics: list[ListOffsetsTopicResponse] = []
-    for topic in request.topics:
+    async for topic in slices.of(request.topics):
         answers: dict[int, ListOffsetsPartitionResponse] = {}
-        for asked in topic.partitions:
+        async for asked in slices.of(topic.partitions):
             try:
                 if seen[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)

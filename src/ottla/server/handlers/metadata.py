@@ -13,10 +13,9 @@ from ottla.coordination.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.internal_topics import is_internal
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
-from ottla.server.distinct import distinct
 from ottla.server.internal_topics import ensure_internal_topic
-from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
 from ottla.wire.messages.metadata import (
     MetadataRequest,
@@ -42,24 +41,25 @@ async def handle(
 ) -> MetadataResponse:
     image = services.image
     version = context.api_version
+    slices = Slices(services.clock)
     asked = request.topics
     if asked is not None:
-        asked = distinct(asked, lambda topic: (topic.name, topic.topic_id))
-    if asked and version < BY_ID_SINCE and any(map(_is_by_id, asked)):
-        return _refused(asked)
+        asked = await slices.distinct(asked, lambda topic: (topic.name, topic.topic_id))
+    if asked and version < BY_ID_SINCE and await slices.count(asked, _is_by_id):
+        return await _refused(asked, slices)
     if asked is None or (not asked and version <= ASKS_FOR_ALL_BY_EMPTY_UNTIL):
-        topics = [_topic(services, topic) for topic in image.topics.values()]
+        topics = [await _topic(services, topic, slices) for topic in list(image.topics.values())]
     else:
-        if any(map(_is_by_id, asked)):
-            asked = [one for one in asked if _is_by_id(one)]  # Names beside ids are not looked at.
-        may_create = request.allow_auto_topic_creation and _may_create(services, asked)
-        topics = []
-        slices = RequestSlices()
-        for one in asked:
-            await slices.step()
-            topics.append(await _asked_topic(services, one, may_create))
+        if await slices.count(asked, _is_by_id):  # Names beside ids are not looked at.
+            asked = [one async for one in slices.of(asked) if _is_by_id(one)]
+        may_create = request.allow_auto_topic_creation and await _may_create(
+            services, asked, slices
+        )
+        topics = [
+            await _asked_topic(services, one, may_create, slices) async for one in slices.of(asked)
+        ]
     if request.include_topic_authorized_operations:
-        for topic in topics:
+        async for topic in slices.of(topics):
             if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # As Kafka: whatever has a name.
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
@@ -79,11 +79,14 @@ async def handle(
     return response
 
 
-def _may_create(services: Services, asked: list[MetadataRequestTopic]) -> bool:
+async def _may_create(
+    services: Services, asked: list[MetadataRequestTopic], slices: Slices
+) -> bool:
     """None where all together were more than a request may create: a client that goes through a
     million names is not after so many topics."""
     config = services.config
-    missing_count = sum(one.name not in services.image.topics for one in asked)
+    topics = services.image.topics
+    missing_count = await slices.count(asked, lambda one: one.name not in topics)
     return (
         config.auto_create_topics_enable
         and missing_count * config.num_partitions <= PARTITION_COUNT_MAX
@@ -94,7 +97,7 @@ def _is_by_id(asked: MetadataRequestTopic) -> bool:
     return asked.name is None or asked.topic_id != NO_TOPIC_ID
 
 
-def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+async def _refused(asked: list[MetadataRequestTopic], slices: Slices) -> MetadataResponse:
     """v10 and v11 have room for ids in a request, but no meaning for them, nor for null in the
     answer."""
     return MetadataResponse(
@@ -102,13 +105,13 @@ def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
             MetadataResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST, name=one.name or "", topic_id=one.topic_id
             )
-            for one in asked
+            async for one in slices.of(asked)
         ]
     )
 
 
 async def _asked_topic(
-    services: Services, asked: MetadataRequestTopic, may_create: bool
+    services: Services, asked: MetadataRequestTopic, may_create: bool, slices: Slices
 ) -> MetadataResponseTopic:
     image = services.image
     if _is_by_id(asked):
@@ -117,38 +120,39 @@ async def _asked_topic(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return _topic(services, topic)
+        return await _topic(services, topic, slices)
     assert asked.name is not None, "what is not asked for by id has a name"
     topic = image.topics.get(asked.name)
     if topic is not None:
-        return _topic(services, topic)
+        return await _topic(services, topic, slices)
     try:
         if not may_create:
             check_topic_name(asked.name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if is_internal(asked.name):
-            return _topic(services, await ensure_internal_topic(services, asked.name))
+            internal = await ensure_internal_topic(services, asked.name)
+            return await _topic(services, internal, slices)
         created = await services.topics.create(NewTopic(asked.name))
         await services.topic_applied(asked.name)
-        return _topic(services, created.topic)
+        return await _topic(services, created.topic, slices)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.TOPIC_ALREADY_EXISTS and asked.name in image.topics:
             await services.topic_applied(asked.name)
-            return _topic(services, image.topics[asked.name])
+            return await _topic(services, image.topics[asked.name], slices)
         return MetadataResponseTopic(
             error_code=code, name=asked.name, is_internal=is_internal(asked.name)
         )
 
 
-def _topic(services: Services, topic: TopicImage) -> MetadataResponseTopic:
+async def _topic(services: Services, topic: TopicImage, slices: Slices) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
         partitions=[
             partition_metadata(offline_replicas(services, topic.name, partition), partition)
-            for partition in topic.partitions
+            async for partition in slices.of(topic.partitions)
         ],
     )
 

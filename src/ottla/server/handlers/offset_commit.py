@@ -9,6 +9,7 @@ from __future__ import annotations
 from ottla.coordinators.groups.offset_commits import error_for_all
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import client_of
 from ottla.server.services import Services
@@ -27,25 +28,26 @@ async def handle(
     services: Services, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse:
     client = client_of(context)
+    slices = Slices(services.clock)
     asked = request.topics
-    refused = _take_out_unknown(services, request, context.api_version)
+    refused = await _take_out_unknown(services, request, context.api_version, slices)
     try:
         response = await services.groups.write(
             request.group_id, lambda shard: shard.commit_offsets(request, client)
         )
     except KafkaError as error:
-        response = error_for_all(request, error.code)
-    return _in_order(asked, response, refused)
+        response = await error_for_all(request, error.code, slices)
+    return await _in_order(asked, response, refused, slices)
 
 
-def _take_out_unknown(
-    services: Services, request: OffsetCommitRequest, version: int
+async def _take_out_unknown(
+    services: Services, request: OffsetCommitRequest, version: int, slices: Slices
 ) -> dict[tuple[str, TopicId, int], int]:
     """Partitions that do not exist are answered without the coordinator, which is left with the
     others."""
     refused: dict[tuple[str, TopicId, int], int] = {}
     known: list[OffsetCommitRequestTopic] = []
-    for topic in request.topics:
+    async for topic in slices.of(request.topics):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if version >= TOPIC_IDS_SINCE:
             code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -58,9 +60,11 @@ def _take_out_unknown(
         count = 0 if image is None else len(image.partitions)
         if count:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        kept = [one for one in topic.partitions if 0 <= one.partition_index < count]
-        for one in topic.partitions:
-            if not 0 <= one.partition_index < count:
+        kept = []
+        async for one in slices.of(topic.partitions):
+            if 0 <= one.partition_index < count:
+                kept.append(one)
+            else:
                 refused[topic.name, topic.topic_id, one.partition_index] = code
         if kept:
             known.append(
@@ -70,19 +74,21 @@ def _take_out_unknown(
     return refused
 
 
-def _in_order(
+async def _in_order(
     asked: list[OffsetCommitRequestTopic],
     response: OffsetCommitResponse,
     refused: dict[tuple[str, TopicId, int], int],
+    slices: Slices,
 ) -> OffsetCommitResponse:
     if not refused:
         return response
     codes = {
         (topic.name, topic.topic_id, one.partition_index): one.error_code
-        for topic in response.topics
-        for one in topic.partitions
+        async for topic in slices.of(response.topics)
+        async for one in slices.of(topic.partitions)
     }
-    codes.update(refused)
+    async for at, code in slices.of(refused.items()):
+        codes[at] = code
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -93,9 +99,9 @@ def _in_order(
                         partition_index=one.partition_index,
                         error_code=codes[topic.name, topic.topic_id, one.partition_index],
                     )
-                    for one in topic.partitions
+                    async for one in slices.of(topic.partitions)
                 ],
             )
-            for topic in asked
+            async for topic in slices.of(asked)
         ]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import check_group_id
 from ottla.server.services import Services
@@ -18,8 +19,10 @@ from ottla.wire.messages.offset_delete import (
 async def handle(
     services: Services, request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse:
+    slices = Slices(services.clock)
     asked = OffsetDeleteRequest(
-        group_id=request.group_id, topics=[_known(services, topic) for topic in request.topics]
+        group_id=request.group_id,
+        topics=[await _known(services, topic, slices) async for topic in slices.of(request.topics)],
     )
     try:
         check_group_id(request.group_id)
@@ -28,27 +31,33 @@ async def handle(
         )
     except KafkaError as error:
         return OffsetDeleteResponse(error_code=error.code)
-    for topic, answer in zip(request.topics, response.topics, strict=True):
-        _add_unknown(topic, answer)
+    async for topic, answer in slices.of(zip(request.topics, response.topics, strict=True)):
+        await _add_unknown(topic, answer, slices)
     return response
 
 
-def _known(services: Services, topic: OffsetDeleteRequestTopic) -> OffsetDeleteRequestTopic:
+async def _known(
+    services: Services, topic: OffsetDeleteRequestTopic, slices: Slices
+) -> OffsetDeleteRequestTopic:
     """With the partitions that exist: the coordinator is left with those."""
     image = services.image.topics.get(topic.name)
     count = 0 if image is None else len(image.partitions)
     return OffsetDeleteRequestTopic(
         name=topic.name,
-        partitions=[one for one in topic.partitions if 0 <= one.partition_index < count],
+        partitions=[
+            one async for one in slices.of(topic.partitions) if 0 <= one.partition_index < count
+        ],
     )
 
 
-def _add_unknown(topic: OffsetDeleteRequestTopic, answer: OffsetDeleteResponseTopic) -> None:
+async def _add_unknown(
+    topic: OffsetDeleteRequestTopic, answer: OffsetDeleteResponseTopic, slices: Slices
+) -> None:
     answered = {one.partition_index for one in answer.partitions}
     answer.partitions += [
         OffsetDeleteResponsePartition(
             partition_index=one.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         )
-        for one in topic.partitions
+        async for one in slices.of(topic.partitions)
         if one.partition_index not in answered
     ]

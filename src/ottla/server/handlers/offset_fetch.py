@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from ottla.coordinators.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
 from ottla.coordinators.groups.group_shard import GroupShard
+from ottla.coordinators.groups.offsets import OffsetsSeen
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
-from ottla.server.distinct import distinct
 from ottla.server.services import Services
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -35,57 +36,81 @@ async def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse:
     version = context.api_version
+    slices = Slices(services.clock)
     if version >= GROUPS_SINCE:
+        asked = await slices.distinct(request.groups, lambda group: group.group_id)
         return OffsetFetchResponse(
             groups=[
-                await _fetch(services, group, version, request.require_stable)
-                for group in distinct(request.groups, lambda group: group.group_id)
+                await _fetch(services, group, version, request.require_stable, slices)
+                async for group in slices.of(asked)
             ]
         )
     topics = None
     if request.topics is not None:
         topics = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    fetched = await _fetch(services, group, version, request.require_stable)
-    return _as_single(fetched, group, version)
+    fetched = await _fetch(services, group, version, request.require_stable, slices)
+    return await _as_single(fetched, group, version, slices)
 
 
 async def _fetch(
-    services: Services, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
+    services: Services,
+    asked: OffsetFetchRequestGroup,
+    version: int,
+    require_stable: bool,
+    slices: Slices,
 ) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=asked.group_id)
     group_id = asked.group_id
+    topics = asked.topics
+    if topics is not None:
+        topics = await slices.distinct(topics, lambda topic: (topic.name, topic.topic_id))
+        if version >= TOPIC_IDS_SINCE:
+            async for topic in slices.of(topics):
+                image = services.image.topics_by_id.get(topic.topic_id)
+                topic.name = "" if image is None else image.name
 
-    def read(shard: GroupShard) -> None:
+    wanted = None
+    if topics is not None:
+        wanted = [(topic.name, topic.partition_indexes) async for topic in slices.of(topics)]
+
+    def read(shard: GroupShard) -> OffsetsSeen:
         shard.check_fetch(group_id, asked.member_id, asked.member_epoch)
-        if asked.topics is None:
-            response.topics = _all(services, shard, group_id)
-        else:
-            response.topics = [
-                _topic(services, shard, group_id, topic, version)
-                for topic in distinct(asked.topics, lambda topic: (topic.name, topic.topic_id))
-            ]
-        if require_stable:
-            _hide_unstable(shard, group_id, response.topics)
+        return shard.offsets.seen(group_id, wanted)
 
     try:
-        await services.groups.read(group_id, read)
+        seen = await services.groups.read(group_id, read)
     except KafkaError as error:
         response.error_code = error.code
+        return response
+    if topics is None:
+        response.topics = await _all(services, seen, slices)
+    else:
+        response.topics = [
+            await _topic(services, seen, topic, version, slices)
+            async for topic in slices.of(topics)
+        ]
+    if require_stable and seen.unstable:
+        await _hide_unstable(seen, response.topics, slices)
     return response
 
 
-def _all(services: Services, shard: GroupShard, group_id: str) -> list[OffsetFetchResponseTopics]:
+async def _all(
+    services: Services, seen: OffsetsSeen, slices: Slices
+) -> list[OffsetFetchResponseTopics]:
     return [
         OffsetFetchResponseTopics(
             name=name,
             topic_id=_id_of(services, name),
-            partitions=[_partition(index, found) for index, found in partitions.items()],
+            partitions=[
+                _partition(index, found)
+                async for index, found in slices.of(list(partitions.items()))
+            ],
         )
-        for name, partitions in shard.offsets.topics(group_id).items()
+        for name, partitions in seen.topics.items()
     ]
 
 
@@ -94,47 +119,45 @@ def _id_of(services: Services, name: str) -> TopicId:
     return NO_TOPIC_ID if image is None else image.id
 
 
-def _topic(
+async def _topic(
     services: Services,
-    shard: GroupShard,
-    group_id: str,
+    seen: OffsetsSeen,
     topic: OffsetFetchRequestTopics,
     version: int,
+    slices: Slices,
 ) -> OffsetFetchResponseTopics:
-    name = topic.name
-    topic_id = topic.topic_id
+    indexes = await slices.distinct(topic.partition_indexes)
     if version < TOPIC_IDS_SINCE:
-        topic_id = _id_of(services, name)
+        topic_id = _id_of(services, topic.name)
     else:
-        image = services.image.topics_by_id.get(topic.topic_id)
-        if image is None:
+        topic_id = topic.topic_id
+        if not topic.name:
             return OffsetFetchResponseTopics(
-                topic_id=topic.topic_id,
+                topic_id=topic_id,
                 partitions=[
                     _partition(index, None, ErrorCode.UNKNOWN_TOPIC_ID)
-                    for index in dict.fromkeys(topic.partition_indexes)
+                    async for index in slices.of(indexes)
                 ],
             )
-        name = image.name
     return OffsetFetchResponseTopics(
-        name=name,
+        name=topic.name,
         topic_id=topic_id,
         partitions=[
-            _partition(index, shard.offsets.get(group_id, name, index, topic_id))
-            for index in dict.fromkeys(topic.partition_indexes)
+            _partition(index, seen.get(topic.name, index, topic_id))
+            async for index in slices.of(indexes)
         ],
     )
 
 
-def _hide_unstable(
-    shard: GroupShard, group_id: str, topics: list[OffsetFetchResponseTopics]
+async def _hide_unstable(
+    seen: OffsetsSeen, topics: list[OffsetFetchResponseTopics], slices: Slices
 ) -> None:
-    for topic in topics:
+    async for topic in slices.of(topics):
         topic.partitions = [
             one
-            if shard.offsets.is_stable(group_id, topic.name, one.partition_index)
+            if seen.is_stable(topic.name, one.partition_index)
             else _partition(one.partition_index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            for one in topic.partitions
+            async for one in slices.of(topic.partitions)
         ]
 
 
@@ -150,8 +173,11 @@ def _partition(
     )
 
 
-def _as_single(
-    group: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup, version: int
+async def _as_single(
+    group: OffsetFetchResponseGroup,
+    asked: OffsetFetchRequestGroup,
+    version: int,
+    slices: Slices,
 ) -> OffsetFetchResponse:
     """The form of before v8. Before v2 there was no place for an error of the whole but in
     every partition."""
@@ -162,10 +188,10 @@ def _as_single(
                 name=topic.name,
                 partitions=[
                     _partition(index, None, ErrorCode(group.error_code))
-                    for index in topic.partition_indexes
+                    async for index in slices.of(topic.partition_indexes)
                 ],
             )
-            for topic in asked.topics or []
+            async for topic in slices.of(asked.topics or [])
         ]
     return OffsetFetchResponse(
         error_code=group.error_code,
@@ -180,9 +206,9 @@ def _as_single(
                         metadata=one.metadata,
                         error_code=one.error_code,
                     )
-                    for one in topic.partitions
+                    async for one in slices.of(topic.partitions)
                 ],
             )
-            for topic in topics
+            async for topic in slices.of(topics)
         ],
     )

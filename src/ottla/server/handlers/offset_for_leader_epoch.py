@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -14,16 +15,20 @@ from ottla.wire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(
+async def handle(
     services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
+    slices = Slices(services.clock)
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_find(services, topic.topic, asked) for asked in topic.partitions],
+                partitions=[
+                    _find(services, topic.topic, asked)
+                    async for asked in slices.of(topic.partitions)
+                ],
             )
-            for topic in request.topics
+            async for topic in slices.of(request.topics)
         ]
     )
 

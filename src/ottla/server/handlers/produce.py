@@ -13,6 +13,7 @@ from collections.abc import Awaitable
 from ottla.kernel.eager import Done
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.slices import Slices
 from ottla.records.errors import NotOneBatch, RecordsRejected
 from ottla.records.validation import check_is_a_batch, check_is_one_batch
 from ottla.replication.partition import Partition
@@ -28,6 +29,7 @@ from ottla.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 
@@ -59,18 +61,62 @@ def handle(
         if request.transactional_id is not None:
             return _handle_transactional(services, request, context, request.transactional_id)
         if any(map(is_transactional, batches)):
-            raise KafkaError(
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "a transactional batch in a request without a transactional id",
-            )
+            raise _no_transactional_id()
     except KafkaError as error:
-        return _refused(request, error)
+        return _acknowledged(request, _refused(request, error))
     return _append(services, request, context, None)
 
 
-def _refused(request: ProduceRequest, error: KafkaError) -> ProduceResponse | None:
+async def handle_large(
+    services: Services, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | None:
+    """The same for any number of partitions, in slices. Its records stay where they are."""
+    slices = Slices(services.clock)
+    try:
+        admission = await _admit_large(services, request, context.api_version, slices)
+    except KafkaError as error:
+        response = ProduceResponse()
+        async for topic in slices.of(request.topic_data):
+            response.responses += _refused(ProduceRequest(topic_data=[topic]), error).responses
+        return _acknowledged(request, response)
+    append = _Append(services, request, context, admission)
+    async for topic in slices.of(request.topic_data):
+        append.begin_topic(topic)
+        async for data in slices.of(topic.partition_data):
+            append.add(data)
+    return await append.answer_later()
+
+
+async def _admit_large(
+    services: Services, request: ProduceRequest, version: int, slices: Slices
+) -> Admission | None:
+    """Raises KafkaError for what is refused as a whole."""
+    batches: dict[TopicPartition, memoryview] = {}
+    async for topic in slices.of(request.topic_data):
+        name = topic_name(services.replicas, topic.name, topic.topic_id)
+        async for data in slices.of(topic.partition_data):
+            if data.records is not None:
+                check_is_a_batch(data.records)
+                if is_transactional(data.records):
+                    batches[TopicPartition(name, data.index)] = data.records
+    if not batches:
+        return None
+    if request.transactional_id is None:
+        raise _no_transactional_id()
+    admitted = services.transactional_produce.admit(request.transactional_id, batches, version)
+    return admitted.value if isinstance(admitted, Done) else await admitted
+
+
+def _no_transactional_id() -> KafkaError:
+    return KafkaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "a transactional batch in a request without a transactional id",
+    )
+
+
+def _refused(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
     """All of it."""
-    response = ProduceResponse(
+    return ProduceResponse(
         responses=[
             TopicProduceResponse(
                 name=topic.name,
@@ -88,10 +134,6 @@ def _refused(request: ProduceRequest, error: KafkaError) -> ProduceResponse | No
             for topic in request.topic_data
         ]
     )
-    if request.acks == ACKS_NONE:
-        _check_unacknowledged(response)
-        return None
-    return response
 
 
 def _handle_transactional(
@@ -134,52 +176,100 @@ def _append(
     context: RequestContext,
     admission: Admission | None,
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    version = context.api_version
-    acks = request.acks
-    responses: list[TopicProduceResponse] = []
-    later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
+    append = _Append(services, request, context, admission)
     for topic in request.topic_data:
-        answers: list[PartitionProduceResponse] = []
-        name = topic_name(services.replicas, topic.name, topic.topic_id)
-        responses.append(
+        append.begin_topic(topic)
+        for data in topic.partition_data:
+            append.add(data)
+    return append.answer_later() if append.is_pending else append.answer()
+
+
+class _Append:
+    """One request's appends, partition after partition, on their way to an answer."""
+
+    __slots__ = (
+        "_acks",
+        "_admission",
+        "_answers",
+        "_client_id",
+        "_later",
+        "_name",
+        "_refused",
+        "_request",
+        "_responses",
+        "_services",
+        "_version",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        request: ProduceRequest,
+        context: RequestContext,
+        admission: Admission | None,
+    ) -> None:
+        self._services = services
+        self._request = request
+        self._admission = admission
+        self._acks = request.acks
+        self._version = context.api_version
+        self._client_id = context.client_id
+        self._responses: list[TopicProduceResponse] = []
+        self._later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
+
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._later)
+
+    def begin_topic(self, topic: TopicProduceData) -> None:
+        """To which the partitions belong that are added from now on."""
+        self._name = name = topic_name(self._services.replicas, topic.name, topic.topic_id)
+        self._answers: list[PartitionProduceResponse] = []
+        self._responses.append(
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+                name=topic.name, topic_id=topic.topic_id, partition_responses=self._answers
             )
         )
-        refused = refusal(name, acks, context.client_id)
-        for data in topic.partition_data:
-            answer = PartitionProduceResponse(index=data.index)
-            answers.append(answer)
-            partition: Partition | None = None
+        self._refused = refusal(name, self._acks, self._client_id)
+
+    def add(self, data: PartitionProduceData) -> None:
+        name = self._name
+        answer = PartitionProduceResponse(index=data.index)
+        self._answers.append(answer)
+        partition: Partition | None = None
+        try:
+            if not name:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            found = self._services.replicas.partition(name, data.index)
+            records = _records(data)
+            if self._refused is not None:
+                check_is_one_batch(records, self._version)  # As in Kafka, that is said first.
+                raise self._refused
+            guard = None
+            if self._admission is not None:
+                guard = self._admission.guard_for(TopicPartition(name, data.index))
+            partition = found
+            appended = partition.leader.append(
+                records, acks=self._acks, produce_version=self._version, guard=guard
+            )
+        except KafkaError as error:
+            _set_error(answer, error, partition)
+            return
+        if isinstance(appended, Appended):
+            _set_appended(answer, partition, appended)
+        else:
+            self._later.append((answer, partition, appended))
+
+    def answer(self) -> ProduceResponse | None:
+        return _acknowledged(self._request, ProduceResponse(responses=self._responses))
+
+    async def answer_later(self) -> ProduceResponse | None:
+        for answer, partition, future in self._later:
             try:
-                if not name:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-                found = services.replicas.partition(name, data.index)
-                records = _records(data)
-                if refused is not None:
-                    check_is_one_batch(records, version)  # As in Kafka, that is said first.
-                    raise refused
-                guard = None
-                if admission is not None:
-                    guard = admission.guard_for(TopicPartition(name, data.index))
-                partition = found
-                appended = partition.leader.append(
-                    records, acks=acks, produce_version=version, guard=guard
-                )
+                _set_appended(answer, partition, await future)
             except KafkaError as error:
                 _set_error(answer, error, partition)
-                continue
-            if isinstance(appended, Appended):
-                _set_appended(answer, partition, appended)
-            else:
-                later.append((answer, partition, appended))
-    response = ProduceResponse(responses=responses)
-    if later:
-        return _answer_later(response, later, acks)
-    if acks == ACKS_NONE:
-        _check_unacknowledged(response)
-        return None
-    return response
+        return self.answer()
 
 
 def _records(data: PartitionProduceData) -> memoryview:
@@ -189,25 +279,11 @@ def _records(data: PartitionProduceData) -> memoryview:
     return records
 
 
-async def _answer_later(
-    response: ProduceResponse,
-    later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]],
-    acks: int,
-) -> ProduceResponse | None:
-    for answer, partition, future in later:
-        try:
-            _set_appended(answer, partition, await future)
-        except KafkaError as error:
-            _set_error(answer, error, partition)
-    if acks == ACKS_NONE:
-        _check_unacknowledged(response)
-        return None
-    return response
-
-
-def _check_unacknowledged(response: ProduceResponse) -> None:
-    """The client waits for no answer. All it can be told of an error is a closed connection:
-    then it fetches metadata anew and finds where to send."""
+def _acknowledged(request: ProduceRequest, response: ProduceResponse) -> ProduceResponse | None:
+    """With acks=0 the client waits for no answer. All it can be told of an error is a closed
+    connection: then it fetches metadata anew and finds where to send."""
+    if request.acks != ACKS_NONE:
+        return response
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
@@ -215,6 +291,7 @@ def _check_unacknowledged(response: ProduceResponse) -> None:
                     f"produce with acks=0 to {topic.name}-{answer.index}: "
                     f"{ErrorCode(answer.error_code).name}"
                 )
+    return None
 
 
 def _set_appended(

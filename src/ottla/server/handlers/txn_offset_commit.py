@@ -13,6 +13,7 @@ from ottla.coordinators.shard import as_coordinator_error
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.slices import Slices
 from ottla.records.batch import NO_SEQUENCE
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import check_group_id
@@ -34,12 +35,15 @@ IMPLICIT_ADD_SINCE = 5
 async def handle(
     services: Services, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> TxnOffsetCommitResponse:
+    slices = Slices(services.clock)
     asked = request.topics
     request.topics = [
-        topic for topic in (_known(services, topic) for topic in asked) if topic.partitions
+        known
+        async for topic in slices.of(asked)
+        if (known := await _known(services, topic, slices)).partitions
     ]
     if not request.topics:
-        return _answer(asked, TxnOffsetCommitResponse())
+        return await _answer(asked, TxnOffsetCommitResponse(), slices)
     try:
         check_group_id(request.group_id)
         response = await _commit(services, request, context.api_version)
@@ -51,8 +55,8 @@ async def handle(
         ):
             # Producers of before Kafka 2.0 crash on the other one (KAFKA-7296).
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        response = transactional_error_for_all(request, code)
-    return _answer(asked, response)
+        response = await transactional_error_for_all(request, code, slices)
+    return await _answer(asked, response, slices)
 
 
 async def _commit(
@@ -103,24 +107,28 @@ async def _write(
     )
 
 
-def _known(services: Services, topic: TxnOffsetCommitRequestTopic) -> TxnOffsetCommitRequestTopic:
+async def _known(
+    services: Services, topic: TxnOffsetCommitRequestTopic, slices: Slices
+) -> TxnOffsetCommitRequestTopic:
     """With the partitions that exist: the coordinator is left with those."""
     image = services.image.topics.get(topic.name)
     count = 0 if image is None else len(image.partitions)
     return TxnOffsetCommitRequestTopic(
         name=topic.name,
-        partitions=[one for one in topic.partitions if 0 <= one.partition_index < count],
+        partitions=[
+            one async for one in slices.of(topic.partitions) if 0 <= one.partition_index < count
+        ],
     )
 
 
-def _answer(
-    asked: list[TxnOffsetCommitRequestTopic], response: TxnOffsetCommitResponse
+async def _answer(
+    asked: list[TxnOffsetCommitRequestTopic], response: TxnOffsetCommitResponse, slices: Slices
 ) -> TxnOffsetCommitResponse:
     """In the order of the request. What the coordinator has not answered does not exist."""
     codes = {
         (topic.name, one.partition_index): one.error_code
-        for topic in response.topics
-        for one in topic.partitions
+        async for topic in slices.of(response.topics)
+        async for one in slices.of(topic.partitions)
     }
     return TxnOffsetCommitResponse(
         topics=[
@@ -134,10 +142,10 @@ def _answer(
                             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                         ),
                     )
-                    for one in topic.partitions
+                    async for one in slices.of(topic.partitions)
                 ],
             )
-            for topic in asked
+            async for topic in slices.of(asked)
             if topic.partitions
         ]
     )

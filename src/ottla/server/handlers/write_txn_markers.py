@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.slices import Slices
 from ottla.replication.leader import Marker
 from ottla.server.context import RequestContext
-from ottla.server.request_slices import RequestSlices
 from ottla.server.services import Services
 from ottla.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -31,19 +31,19 @@ _NOT_READY = (
 async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
-    slices = RequestSlices()
+    slices = Slices(services.clock)
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
                 producer_id=asked.producer_id, topics=await _write(services, asked, slices)
             )
-            for asked in request.markers
+            async for asked in slices.of(request.markers)
         ]
     )
 
 
 async def _write(
-    services: Services, asked: WritableTxnMarker, slices: RequestSlices
+    services: Services, asked: WritableTxnMarker, slices: Slices
 ) -> list[WritableTxnMarkerTopicResult]:
     marker = Marker(
         producer_id=asked.producer_id,
@@ -59,20 +59,17 @@ async def _write(
                 WritableTxnMarkerPartitionResult(
                     partition_index=number,
                     error_code=await _write_one(
-                        services, TopicPartition(topic.name, number), marker, slices
+                        services, TopicPartition(topic.name, number), marker
                     ),
                 )
-                for number in topic.partition_indexes
+                async for number in slices.of(topic.partition_indexes)
             ],
         )
-        for topic in asked.topics
+        async for topic in slices.of(asked.topics)
     ]
 
 
-async def _write_one(
-    services: Services, at: TopicPartition, marker: Marker, slices: RequestSlices
-) -> ErrorCode:
-    await slices.step()
+async def _write_one(services: Services, at: TopicPartition, marker: Marker) -> ErrorCode:
     try:
         await services.markers.append(at, marker)
     except KafkaError as error:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 
+from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.replication.partition import Partition
 from ottla.server.fetch_sessions.fetched_partition import TopicKey
 from ottla.server.fetch_sessions.session import NO_SESSION, FetchSession
@@ -65,7 +67,7 @@ def test_a_fetch_without_a_session_watches_only_while_it_waits() -> None:
         session = session_of(1, 0, session_id=NO_SESSION)
         session.find(session.partitions["t", 0], lookup)
         assert not partition.watchers
-        session.begin_waiting(lookup)
+        assert not await session.begin_waiting(lookup, Slices(SystemClock()))
         assert len(partition.watchers) == 1
         session.end_waiting()
         assert not partition.watchers

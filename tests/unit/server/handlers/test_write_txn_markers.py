@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.kernel.clock import SystemClock
 from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode
 from ottla.server.context import RequestContext
@@ -89,17 +90,17 @@ def test_others_are_served_while_thousands_of_markers_are_written() -> None:
         await broker.create_topic("t")
         producer = Transactional(broker)
         await producer.init()
-        topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0] * 500)]
+        topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0] * 1000)]
         marker = WritableTxnMarker(
             producer_id=producer.producer.producer_id, producer_epoch=0, topics=topics
         )
-        services: Any = SimpleNamespace(markers=broker.machine.broker.markers)
+        services: Any = SimpleNamespace(markers=broker.machine.broker.markers, clock=SystemClock())
         context = RequestContext(1, None, "PLAINTEXT", "localhost")
         marking = begin(handle(services, WriteTxnMarkersRequest(markers=[marker]), context))
         led = broker.machine.broker.replicas.partition("t", 0)
-        assert 0 < led.log.log_end_offset < 500
+        assert 0 < led.log.log_end_offset < 1000
         assert isinstance(marking, asyncio.Task)
         await marking
-        assert led.log.log_end_offset == 500
+        assert led.log.log_end_offset == 1000
 
     with_broker(test)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+
+from ottla.kernel.garbage import weakly
+
+_IN_A_PROCESS = """
+import gc
+from ottla.kernel.garbage import freeze_survivors
+
+freeze_survivors()
+looked_at = []
+gc.callbacks.append(lambda phase, info: phase == "start" and looked_at.append(
+    len(gc.get_objects()) if info["generation"] == 2 else 0))
+kept = [[number] for number in range(300_000)]
+print(max(looked_at) < 50_000, gc.get_freeze_count() > 250_000)
+"""
+
+
+def test_a_full_collection_looks_only_at_what_came_since_the_last_one() -> None:
+    command = [sys.executable, "-c", _IN_A_PROCESS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.part = Part(self)
+
+    def called(self, number: int) -> int:
+        return number + 1
+
+
+class Part:
+    def __init__(self, owner: Owner) -> None:
+        self.call = weakly(owner.called)
+
+
+def test_an_owner_and_its_part_go_without_the_collector() -> None:
+    gc.disable()
+    try:
+        owner = Owner()
+        gone = weakref.ref(owner)
+        assert owner.part.call(1) == 2
+        del owner
+        assert gone() is None
+    finally:
+        gc.enable()
