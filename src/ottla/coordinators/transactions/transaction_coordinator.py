@@ -45,6 +45,10 @@ T = TypeVar("T")
 
 _RETRY_S = 0.5
 
+ANSWER_TIMEOUT_MS = 30_000
+"""Of what writes no record of a transaction, which would have a time-out of its own. By default
+clients wait as long."""
+
 FENCED_IS_TOLD_SINCE = {"init_producer_id": 4, "add_partitions": 2, "add_offsets": 2, "end": 2}
 """PRODUCER_FENCED, by operation. Older versions hear INVALID_PRODUCER_EPOCH (KIP-588)."""
 
@@ -67,7 +71,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         def make_shard(timers: ShardTimers) -> TransactionShard:
             return TransactionShard(TransactionContext(timers, config, clock.now_ms, rng, self))
 
-        super().__init__(make_shard, clock, config().request_timeout_ms)
+        super().__init__(make_shard, clock, ANSWER_TIMEOUT_MS)
         self._config = config
         self._producer_ids = producer_ids
         self._markers = markers
