@@ -33,7 +33,8 @@ class PipelineStart:
         common = ("--topic", self._topic, "--bootstrap", self._broker.address)
         count = ("--count", str(_RECORDS), "--fast")
         client.run([sys.executable, "-P", "-m", "ottla", "generate", "activity", *count, *common])
-        client.run([sys.executable, "-P", "-m", "ottla", "pipeline", "prepare"])
+        prepare = [sys.executable, "-P", "-m", "ottla", "pipeline", "prepare"]
+        client.run(prepare, patience_s=2 * _PATIENCE_S)
 
     def measure(self) -> Measures:
         begin_s = time.perf_counter()

@@ -257,11 +257,14 @@ def _new_session(
 ) -> SparkSession:
     from ottla.pipeline.run.causes import cause_of
     from ottla.pipeline.run.java import NoJava
-    from ottla.pipeline.run.session import new_session
+    from ottla.pipeline.run.session import is_prepared, new_session
 
     log = _log_path(settings)
     shown.note(f"starting Spark on {settings.master}; its log is {log}")
     try:
+        if not is_prepared(settings.master):
+            prepare = command_line("pipeline prepare")
+            shown.note(f"it starts in half the time after `{prepare}`, once")
         return new_session(
             f"ottla-{job_name}",
             master=settings.master,

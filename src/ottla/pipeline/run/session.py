@@ -141,6 +141,14 @@ def _start_java(
     SparkContext._ensure_initialized(gateway=gateway)
 
 
+def is_prepared(master: str) -> bool:
+    """False where `ottla pipeline prepare` would make the next start quicker. Raises NoJava."""
+    if master.startswith(_CONNECT):
+        return True
+    archive = class_archive(find_java())
+    return archive is None or archive.path() is not None
+
+
 def class_archive(java: JavaHome) -> ClassArchive | None:
     """Of this Java and the Spark that is installed. None where nothing can be kept."""
     from pyspark.find_spark_home import _find_spark_home

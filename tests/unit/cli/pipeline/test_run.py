@@ -129,6 +129,7 @@ class FakeRun:
 def spark(monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     spark = FakeSpark()
     monkeypatch.setattr(session, "new_session", lambda *args, **kwargs: spark)
+    monkeypatch.setattr(session, "is_prepared", lambda master: True)
     monkeypatch.setattr(Cluster, "check_reachable", lambda cluster: None)
     monkeypatch.setattr(runner, "JobRun", FakeRun)
     # It is for a process that has nothing else to do.
@@ -154,6 +155,19 @@ def test_a_line_for_each_batch(
     assert " s  the first result is there\n" in said.err
     assert "logs: topic logs at " in said.err
     assert spark.is_stopped
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_spark_that_is_not_prepared_could_start_quicker(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    is_prepared: bool,
+) -> None:
+    monkeypatch.setattr(session, "is_prepared", lambda master: is_prepared)
+    text = said(capsys, ExitCode.OK, "run", "logs", "--once", "--folder", str(tmp_path))
+    assert ("in half the time after `ottla pipeline prepare`" in text) != is_prepared
 
 
 def test_what_goes_wrong_is_one_line(

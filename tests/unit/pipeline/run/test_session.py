@@ -155,3 +155,20 @@ def test_java_that_makes_an_archive_uses_none(
     with pytest.raises(JavaEnded):
         start_java(tmp_path, made=ClassArchive(tmp_path / "classes-0"))
     assert java.options == ["-XX:ArchiveClassesAtExit=a -Da=b"]
+
+
+def test_whether_a_start_can_be_made_quicker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = JavaHome(tmp_path, 17, is_bundled=False, runtime=tmp_path)
+    archive: ClassArchive | None = ClassArchive(tmp_path / "classes-0")
+    monkeypatch.setattr(session, "find_java", lambda: home)
+    monkeypatch.setattr(ClassArchive, "of", lambda *_: archive)
+    assert not session.is_prepared("local[2]")
+    # There is no Java of ours.
+    assert session.is_prepared("sc://a:15002")
+    (tmp_path / "classes-0-7.jsa").write_text("classes")
+    assert session.is_prepared("local[2]")
+    # Nothing can be kept.
+    archive = None
+    assert session.is_prepared("local[2]")
