@@ -216,9 +216,9 @@ def join_wrongly(groups: ClassicGroups) -> Any:
         {"group_id": ""},
         {"session_timeout_ms": 100},
         {"session_timeout_ms": 10**9},
-        {"protocols": []},
-        {"protocol_type": ""},
     ]
+    if member.is_in or not member.id:
+        wrong += [{"protocols": []}, {"protocol_type": ""}]
     if groups.active and not member.is_in:
         wrong.append({"protocol_type": "connect"})
         wrong.append({"protocols": [JoinGroupRequestProtocol(name="other", metadata=b"")]})

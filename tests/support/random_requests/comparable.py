@@ -103,6 +103,10 @@ NOT_SENT = {
     " it came": "Apache Kafka fails with UNKNOWN_SERVER_ERROR",
     "the offset of the largest timestamp, after DeleteRecords": "Apache Kafka names a record that"
     " is gone",
+    "an EndTxn v5 in the epoch before, after one of an older version": "Apache Kafka takes it for a"
+    " retry, and so tells a fenced producer the epoch of its successor",
+    "a join without protocols by a member that has left": "where only offsets are left of a group,"
+    " Apache Kafka speaks of the protocols first, Ottla of the member",
     "one partition twice in DescribeProducers": "what is named again we do not describe again",
     "a subscription by an expression": "Apache Kafka resolves it in the background",
     "the assignor uniform; the leave of a leader that has followers; a join under two instance"

@@ -37,8 +37,8 @@ from tests.support.raw_group import fetch_request, wait_for_coordinator
 from tests.support.side_by_side import a_batch
 
 TRANSACTION = 1
-VERSION_2_PRODUCE, VERSION_2_END = 12, 5
-"""From these on a producer is of transactions version 2 (KIP-890)."""
+VERSION_2_END = 5
+"""From this on an EndTxn is of transactions version 2 (KIP-890)."""
 
 
 @dataclass
@@ -46,6 +46,7 @@ class Producer:
     transactional_id: str
     id: int = -1
     epoch: int = -1
+    ends_by_version_2: bool = False
     sequences: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
@@ -234,6 +235,8 @@ def end(stage: Transactions) -> Any:
     version = stage.version(EndTxnRequest)
     producer = stage.producer()
     producer_id, epoch = stage.identity(producer)
+    if version >= VERSION_2_END and not producer.ends_by_version_2:
+        epoch = max(epoch, producer.epoch)
     request = EndTxnRequest(
         transactional_id=producer.transactional_id,
         producer_id=producer_id,
@@ -241,6 +244,8 @@ def end(stage: Transactions) -> Any:
         committed=stage.chance(0.6),
     )
     answer = stage.ask(request, version)
+    if answer is not CLOSED and answer.error_code == ErrorCode.NONE:
+        producer.ends_by_version_2 = version >= VERSION_2_END
     if version >= VERSION_2_END:
         return stage.taken_over(producer, answer)
     stage.wait_until_ended(producer)
