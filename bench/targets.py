@@ -77,6 +77,8 @@ ROWS = (
     Row("cold_p99_us", "produce p99 beside a cold read of 5 GB", "µs", at_most=1.0),
     Row("cold_p50_us", "produce p50 beside it", "µs"),
     Row("cold_read_mb", "the cold read itself", "MB/s"),
+    Row("large_p99_us", "produce p99 beside requests of 20,000 names", "µs", at_most=1.0),
+    Row("large_p50_us", "produce p50 beside them", "µs"),
 )
 
 

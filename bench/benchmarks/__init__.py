@@ -7,6 +7,7 @@ from bench.benchmarks.group_commits import GroupCommits
 from bench.benchmarks.group_rebalance import GroupRebalance
 from bench.benchmarks.java_consume import JavaConsume
 from bench.benchmarks.java_produce import JavaProduce
+from bench.benchmarks.large_requests import LargeRequests
 from bench.benchmarks.librdkafka import Librdkafka
 from bench.benchmarks.offsets_load import OffsetsLoad
 from bench.benchmarks.pipeline_start import PipelineStart
@@ -32,6 +33,7 @@ ALL: tuple[type[Benchmark], ...] = (
     Spark,
     PipelineStart,
     ColdRead,
+    LargeRequests,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
     Scaling,
 )

@@ -157,7 +157,9 @@ class Broker:
             ),
         )
         self.groups = GroupCoordinator(image, lambda: self._config.current, self._clock, self._rng)
-        self.markers = markers = TransactionMarkerWriter(image, self.replicas, self.groups)
+        self.markers = markers = TransactionMarkerWriter(
+            image, self.replicas, self.groups, self._clock
+        )
         self.transactions = TransactionCoordinator(
             lambda: self._config.current, self._clock, self._rng, self._producer_ids, markers
         )

@@ -28,7 +28,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": "300",
     "log.initial.task.delay.ms": "300",
 }
-SLICE_MS_MAX = 5.0 if IS_FULL else 25.0
+SLICE_MS_MAX = 5.0 if IS_FULL else 40.0
 ANSWER_S = 300
 
 

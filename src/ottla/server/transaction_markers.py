@@ -12,9 +12,11 @@ import logging
 from ottla.coordination.image import ClusterImage
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.markers import TransactionMarkers
+from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.slices import Slices
 from ottla.replication.leader import Marker
 from ottla.replication.replica_manager import ReplicaManager
 
@@ -33,10 +35,12 @@ class TransactionMarkerWriter:
         image: ClusterImage,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
+        clock: Clock,
     ) -> None:
         self._image = image
         self._replicas = replicas
         self._groups = groups
+        self._clock = clock
 
     async def append(self, at: TopicPartition, marker: Marker) -> None:
         """Into one partition that this broker leads; returns when it is committed. Raises
@@ -66,7 +70,8 @@ class TransactionMarkerWriter:
         waiting = sorted(markers.partitions)  # So that a simulation repeats itself.
         pause_s = _FIRST_PAUSE_S
         while True:
-            waiting = [at for at in waiting if not await self._try(at, marker)]
+            slices = Slices(self._clock)
+            waiting = [at async for at in slices.of(waiting) if not await self._try(at, marker)]
             if not waiting:
                 return
             await asyncio.sleep(pause_s)
