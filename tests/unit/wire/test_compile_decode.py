@@ -190,5 +190,5 @@ def test_a_request_has_a_limit_of_elements_over_all_its_arrays() -> None:
     count = ELEMENTS_MAX + 2
     varint = bytes((count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14))
 
-    with pytest.raises(MalformedMessage, match="more than 500000 elements"):
+    with pytest.raises(MalformedMessage, match=f"more than {ELEMENTS_MAX} elements"):
         decoder(ProduceRequest, 9)(start + varint + b"\x01\x01\x00" * count)
