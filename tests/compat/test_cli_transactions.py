@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.kernel.errors import ErrorCode
+from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.compat.test_cli import Cli
 from tests.conftest import stop_all
@@ -76,6 +77,8 @@ def hang(subject: Subject, topic: str, *, age_ms: int = _TWENTY_MINUTES_MS) -> H
     """A record in partition 0 that no coordinator knows of."""
     request = InitProducerIdRequest(transactional_id=f"id-{topic}", transaction_timeout_ms=60_000)
     deadline_s = time.monotonic() + _TIMEOUT_S
+    # That makes the topic of the coordinator, unless another test has.
+    subject.ask(FindCoordinatorRequest(key=f"id-{topic}", key_type=1), 3)
     while (found := subject.ask(request, 4)).error_code:
         assert time.monotonic() < deadline_s, ErrorCode(found.error_code)
         time.sleep(0.1)
