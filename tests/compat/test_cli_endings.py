@@ -149,7 +149,7 @@ CUT_SHORT = [
     "generate activity --seconds 3600 --topic endings-generated",
     "generate activity --count 1000000000 --fast --topic endings-fast",
     "produce endings-typed",
-    "produce endings-typed --key-separator : --no-create",
+    "produce endings-perf --key-separator : --no-create",
     "perf produce endings-perf --records 1000000000",
     "perf produce endings-perf --records 100000 --rate 100",
     "perf consume endings-perf --records 1000000000",
