@@ -26,6 +26,9 @@ _ROOT = Path(__file__).resolve().parent.parent
 _VENV = _ROOT / ".venv"
 _PYTHON = _VENV / "bin" / "python"
 _PREPARE_TIMEOUT_S = 300
+_TIDY_TIMEOUT_S = 5
+_STARTS_OVER = "set-up interrupted; the next run starts over"
+_NOT_PREPARED = "Spark is not prepared and starts slower; to try again: ./ottla pipeline prepare"
 
 
 class Profile(NamedTuple):
@@ -77,10 +80,11 @@ def _set_up(profile: str) -> None:
     _install_locked(profile)
     _say("installing ottla itself, as a link to its source")
     _run(*install_command(str(_PYTHON)), "--no-deps", "--editable", str(_ROOT))
-    if "pipeline" in PROFILES[profile].includes:
-        _prepare_spark()
     for name in PROFILES[profile].includes:
         _stamp(name).write_bytes(_expected_stamp(name))
+    # All is there by now: whoever does not wait for this need not download it again.
+    if "pipeline" in PROFILES[profile].includes:
+        _prepare_spark()
     _say(f"ready after {time.monotonic() - start_s:.0f} s")
 
 
@@ -122,7 +126,7 @@ def _prepare_spark() -> None:
     _say("preparing Spark so that it starts in half the time: half a minute, once")
     command = (str(_PYTHON), "-P", "-m", "ottla", "pipeline", "prepare")
     script, deadline_s = os.getppid(), time.monotonic() + _PREPARE_TIMEOUT_S
-    with _child(command, stdout=sys.stderr) as process:
+    with _child(command, _NOT_PREPARED, _TIDY_TIMEOUT_S, stdout=sys.stderr) as process:
         while process.poll() is None:
             if os.getppid() != script:
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -130,7 +134,7 @@ def _prepare_spark() -> None:
                 process.terminate()
             time.sleep(0.05)
     if process.returncode != 0:
-        _say("Spark is not prepared and starts slower; to try again: ./ottla pipeline prepare")
+        _say(_NOT_PREPARED)
 
 
 class _Progress:
@@ -230,19 +234,30 @@ def _run(*command: str) -> None:
 
 
 @contextmanager
-def _child(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """Is killed when this process is interrupted. It is in a group of its own, for it would have
-    something to say of Ctrl-C too."""
+def _child(
+    command: Sequence[str], interrupted: str = _STARTS_OVER, tidy_s: float = 0, **streams: Any
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Is killed when this process is interrupted, which says `interrupted` then. One that leaves
+    files behind gets `tidy_s` to remove them first, or until the next Ctrl-C. It is in a group of
+    its own, for it would have something to say of Ctrl-C too."""
     signals: list[object] = []
     _on_signals(lambda *_: signals.append(_))  # Until it is known whom to kill.
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, cwd=_ROOT, process_group=0, **streams
     ) as process:
 
-        def end(*_: object) -> NoReturn:
+        def kill(*_: object) -> NoReturn:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            _interrupted()
+            _end(interrupted)
+
+        def end(*_: object) -> NoReturn:
+            if tidy_s:
+                _on_signals(kill)
+                process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(tidy_s)
+            kill()
 
         _on_signals(end)
         try:
@@ -259,8 +274,12 @@ def _on_signals(handler: Callable[..., object]) -> None:
 
 
 def _interrupted(*_: object) -> NoReturn:
-    clear = b"\r\x1b[K" if sys.stderr.isatty() else b""
-    os.write(sys.stderr.fileno(), clear + b"ottla: set-up interrupted; the next run starts over\n")
+    _end(_STARTS_OVER)
+
+
+def _end(text: str) -> NoReturn:
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    os.write(sys.stderr.fileno(), f"{clear}ottla: {text}\n".encode())
     os._exit(130)
 
 

@@ -33,8 +33,19 @@ if [ -e "$ROOT/fail-at-$1" ]; then exit 3; fi
 if [ "$1" = venv ]; then
     for folder; do :; done
     mkdir -p "$folder/bin"
-    printf '#!/bin/sh\\necho "runs $*"\\ncase "$*" in *prepare) exit $PREPARED ;; esac\\n' \\
-        >"$folder/bin/python"
+    cat >"$folder/bin/python" <<'PYTHON'
+#!/bin/sh
+echo "runs $*"
+case "$*" in *prepare)
+    if [ -e "$ROOT/wait-at-prepare" ]; then
+        trap 'echo >"$ROOT/tidied"; exit 130' TERM
+        rm "$ROOT/wait-at-prepare"
+        while :; do sleep 0.01; done
+    fi
+    exit $PREPARED
+    ;;
+esac
+PYTHON
     chmod +x "$folder/bin/python"
 fi
 """
@@ -126,6 +137,26 @@ def test_spark_is_prepared_once_and_does_without(clone: Clone) -> None:
     assert prepares in done.stderr
     assert "Spark is not prepared and starts slower; to try again: ./ottla pipeline" in done.stderr
     assert clone.run("demo").stderr == ""
+
+
+def test_control_c_while_spark_is_prepared_keeps_what_is_installed(clone: Clone) -> None:
+    """It took minutes to download, and all of it is there."""
+    (clone.root / "wait-at-prepare").touch()
+    environment = {"PATH": str(clone.path), "ROOT": str(clone.root), "PREPARED": "0"}
+    with Terminal([], environment, command=[str(clone.root / "ottla"), "demo"]) as terminal:
+        while (clone.root / "wait-at-prepare").exists():
+            terminal.watch(0.01)
+        terminal.press_control_c()
+        assert terminal.wait(60) in (130, -signal.SIGINT)
+        _, alive = psutil.wait_procs(terminal.left(), timeout=60)
+        assert alive == []
+    said = terminal.text.rpartition("^C")[2].split("\r")[-1]
+    assert said == (
+        "ottla: Spark is not prepared and starts slower; to try again: ./ottla pipeline prepare\n"
+    )
+    assert (clone.root / "tidied").exists()  # it was asked to end, and could remove its files
+    clone.calls()
+    assert (clone.run("demo").stderr, clone.calls()) == ("", [])
 
 
 @pytest.mark.parametrize(
