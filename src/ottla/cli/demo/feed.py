@@ -21,7 +21,6 @@ _EVENTS_A_POLL = 100
 _POLL_S_MAX = 0.05
 _TICK_S = 0.01
 """To wait for each record would take most of a processor: librdkafka knows no part of a ms."""
-_FLUSH_S = 5.0
 _START_S_MAX = 2.0
 
 
@@ -53,10 +52,11 @@ class Feed:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float) -> None:
+        """What was not delivered after this time is not counted. May be called again."""
         self._is_stopping.set()
         self._thread.join()
-        self._producer.flush(_FLUSH_S)
+        self._producer.flush(timeout_s)
 
     def _run(self) -> None:
         until_s = time.monotonic() + _START_S_MAX

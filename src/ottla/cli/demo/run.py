@@ -30,7 +30,7 @@ from ottla.cli.demo.snapshot import Snapshot, SparkSnapshot
 from ottla.cli.demo.topics import ACTIVITY, PARTITIONS, make_topics
 from ottla.cli.demo.web import PageServer
 from ottla.cli.errors import ExitCode, Failure
-from ottla.cli.interrupts import at_end
+from ottla.cli.interrupts import GRACE_S, at_end
 from ottla.cli.latency import summary_of
 from ottla.cli.pipeline.results.activity_results import TOPICS
 from ottla.pipeline.run.stages import STAGES
@@ -38,6 +38,9 @@ from ottla.pipeline.run.stages import STAGES
 _REFRESH_S = 0.25
 _LINE_S = 2.0
 _CATCH_UP_S = 5.0
+_CATCH_UP_TOLD_S = GRACE_S / 4
+"""After Ctrl-C, twice. The page and the last line come after it, and before the grace is over:
+whatever the broker is at, they are not lost."""
 _ALL_RECORDS = "traffic"
 """The query that shows how far Spark is: it starts first, and the others read the same."""
 
@@ -68,13 +71,19 @@ def run(broker: ChildBroker, wanted: Wanted, stop: Event) -> int:
         read_back.start()
         stack.callback(read_back.stop)
         demo.begin()
-        stack.callback(feed.stop)
+        stack.callback(feed.stop, 0)
         demo.show(wanted.seconds, stop)
-        feed.stop()
-        read_back.catch_up(feed.delivered, _CATCH_UP_S)
+        settle(feed, read_back, stop)
         demo.refresh()
         # Before the parts are ended, which takes longest: nobody waits for it.
         return demo.finish(wanted.path)
+
+
+def settle(feed: Feed, read_back: ReadBack, stop: Event) -> None:
+    """Until all that was written is read back, for some time."""
+    timeout_s = _CATCH_UP_TOLD_S if stop.is_set() else _CATCH_UP_S
+    feed.stop(timeout_s)
+    read_back.catch_up(feed.delivered, timeout_s)
 
 
 class Spark(NamedTuple):

@@ -141,7 +141,7 @@ def test_it_runs_from_start_to_stop_even_if_nobody_reads(monkeypatch: pytest.Mon
     feed.start()
     while feed.delivered < 20:
         time.sleep(0.01)
-    feed.stop()
+    feed.stop(5)
 
     assert producer.is_flushed
     assert feed.delivered == len(producer.sent)
@@ -155,7 +155,7 @@ def test_it_begins_when_somebody_reads() -> None:
     feed._is_read.set()
     feed.start()
     assert first.wait(60)
-    feed.stop()
+    feed.stop(5)
 
 
 def test_nobody_waits_for_one_that_has_not_begun() -> None:
@@ -163,5 +163,5 @@ def test_nobody_waits_for_one_that_has_not_begun() -> None:
     feed = feed_over(producer)
     feed._is_stopping.set()
     feed.start()
-    feed.stop()
+    feed.stop(5)
     assert (producer.sent, producer.is_flushed) == ([], True)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo.run import Demo, Spark, commands_to_try
+from ottla.cli.demo.run import Demo, Spark, commands_to_try, settle
 from ottla.cli.errors import Failure
+from ottla.cli.interrupts import GRACE_S
 from ottla.cli.pipeline.results.activity_results import Results
 from tests.support.demo_snapshot import some_results
 
@@ -89,6 +90,21 @@ def test_records_that_did_not_come_back_are_a_failure(tmp_path: Path) -> None:
         demo_of(read_back=3).finish(tmp_path / "page.html")
     with pytest.raises(Failure, match="the demo's clients failed: the disk is full"):
         demo_of(failed="the disk is full").finish(tmp_path / "page.html")
+
+
+def test_control_c_leaves_time_for_the_page_whatever_the_broker_is_at() -> None:
+    waited_s: list[float] = []
+    feed: Any = SimpleNamespace(delivered=5, stop=waited_s.append)
+    read_back: Any = SimpleNamespace(catch_up=lambda count, timeout_s: waited_s.append(timeout_s))
+    stop = Event()
+    settle(feed, read_back, stop)
+    assert sum(waited_s) > GRACE_S
+
+    waited_s.clear()
+    stop.set()
+    settle(feed, read_back, stop)
+    assert len(waited_s) == 2
+    assert sum(waited_s) <= GRACE_S / 2
 
 
 def test_a_part_that_ends_is_a_failure() -> None:
