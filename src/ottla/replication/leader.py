@@ -99,6 +99,7 @@ class Leader:
         self._drain: asyncio.Task[None] | None = None
         self._uncommitted = Uncommitted(weakly(self._end_moved))
         self._writing = self._uncommitted.writing
+        self._is_closed = False
         self.config_changed()
         log.assign_leader_epoch(leader_epoch, log.log_end_offset)
         self._end_moved(log.log_end_offset)
@@ -120,6 +121,10 @@ class Leader:
         # An fsync of one batch is waited for by those behind it, as in Kafka.
         self._flushes = self.log.config.flush_messages < INT64_MAX
         self._appends_in_turn = self._validates_off_loop or self._flushes
+
+    def _check_leads(self) -> None:
+        if self._is_closed:
+            raise self._gone()
 
     # Appends
 
@@ -191,6 +196,7 @@ class Leader:
         """Gives what a coordinator of this broker has built its place, at once; `when_committed`
         tells the rest. Offsets of a transaction need a guard as in `append`; of their producer
         only the epoch is checked."""
+        self._check_leads()
         if len(self.in_sync.committed) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         records = memoryview(batch)
@@ -247,6 +253,7 @@ class Leader:
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"there is no producer {producer_id} of epoch {producer_epoch}",
             )
+        self._check_leads()
         if len(self.in_sync.committed) < self.min_insync_replicas:
             raise self._not_enough_replicas()
         now_ms = self._clock.now_ms()
@@ -445,6 +452,7 @@ class Leader:
     ) -> asyncio.Future[Appended]:
         """Compression, a slow disk and an fsync that `flush.messages` asks for are waited for off
         the loop, one batch after another: a producer's batches must keep their order."""
+        self._check_leads()
         if produce_version is not None and len(records) > self._policy.max_message_bytes:
             raise too_large(len(records), self._policy)  # Before it is copied.
         self._memory.take(len(records))
@@ -496,6 +504,7 @@ class Leader:
                 produce_version=queued.produce_version,
             )
             batch, header = await self._validated(validate, queued.takes_long)
+        self._check_leads()
         if queued.marker is not None:
             self._check_marker(queued.marker)
         appended = self._place(header, batch, now_ms, queued.guard)
@@ -505,17 +514,19 @@ class Leader:
         return settled if isinstance(settled, Appended) else await settled
 
     async def close(self) -> None:
-        """Waits for the append that is under way, refuses those behind it."""
+        """Waits until what has its place is written, refuses all else. What followers do not have
+        by then is theirs to keep or to lose: nobody waits for them here any more."""
+        self._is_closed = self._appends_in_turn = True
         while len(self._queue) > 1:
             waiting = self._queue.pop()
             self._memory.give_back(len(waiting.records))
             if not waiting.done.done():
                 waiting.done.set_exception(self._gone())
-        if self._drain is not None:
-            await asyncio.wait([self._drain])
         if self._writing:
             written = asyncio.get_running_loop().create_future()
             self._uncommitted.when_written(lambda _: written.set_result(None))
             await written
         if self._uncommitted.waiting:
             self._uncommitted.fail(self._gone())
+        if self._drain is not None:
+            await asyncio.wait([self._drain])

@@ -612,3 +612,45 @@ def test_what_followers_do_not_have_when_it_closes_is_answered() -> None:
         assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     with_broker(test)
+
+
+@pytest.mark.parametrize("config", [{"compression_type": "gzip"}, {"flush_messages": "1"}])
+def test_closing_does_not_wait_for_followers_of_what_waits_its_turn(config: dict[str, str]) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker, **config), broker, (1, 2))
+        first, second = append_later(partition, b"a"), append_later(partition, b"b")
+        while partition.log.next_offset != 1:
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(partition.end_role(), 60)
+        for future in (first, second):
+            with pytest.raises(KafkaError) as refused:
+                await future
+            assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_broker(test)
+
+
+def test_whoever_leads_no_more_appends_nothing() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        before = partition.leader
+        await lead_two_replicas(partition, broker)
+        batch = make_batch(b"a")
+        for append_late in (
+            lambda: before.append(memoryview(batch), acks=-1, produce_version=12),
+            lambda: before.append_own(batch),
+            lambda: before.append_marker(
+                producer_id=1,
+                producer_epoch=0,
+                is_commit=True,
+                coordinator_epoch=0,
+                transaction_version=2,
+            ),
+        ):
+            with pytest.raises(KafkaError) as refused:
+                append_late()
+            assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert before.append_at_once(memoryview(batch), 1, 12) is None
+        assert partition.log.log_end_offset == 0
+
+    with_broker(test)
