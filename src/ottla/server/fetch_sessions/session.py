@@ -74,9 +74,10 @@ class FetchSession:
         return list(self.dirty if is_incremental else self.partitions.values())
 
     def find(self, fetched: FetchedPartition, lookup: Lookup) -> Partition:
-        """The partition itself. A session that goes on watches it from now on."""
+        """The partition itself. A session that goes on watches it from now on, unless its client
+        has closed it, or forgotten the partition, while a fetch was under way."""
         partition = lookup(fetched.topic, fetched.index)
-        if self.id:
+        if self.id and self.partitions.get((fetched.topic, fetched.index)) is fetched:
             fetched.watch(partition)
         return partition
 

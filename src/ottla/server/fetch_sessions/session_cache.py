@@ -74,10 +74,12 @@ class FetchSessionCache:
             _piece(request), uses_topic_ids, more_count=asked_count
         )
         async for piece in slices.of(_pieces(request)):
-            count = len(session.partitions)
-            session.update(piece)
-            if session.id in self._sessions:
-                self._partition_count += len(session.partitions) - count
+            if session.id == NO_SESSION:
+                session.update(piece)
+            elif self._sessions.get(session.id) is session:
+                self._update(session, piece)
+            else:  # Its client has closed it meanwhile, by another connection.
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         return self._unless_empty(session) if is_incremental else (session, False)
 
     def _unless_empty(self, session: FetchSession) -> tuple[FetchSession, bool]:
@@ -97,13 +99,17 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used_s = self._clock.monotonic_s()
         self._sessions[session.id] = self._sessions.pop(session.id)
+        self._update(session, request)
+        return session
+
+    def _update(self, session: FetchSession, request: FetchRequest) -> None:
+        """Raises KafkaError where that is too much; then the client must begin anew."""
         self._partition_count -= len(session.partitions)
         session.update(request)
         self._partition_count += len(session.partitions)
         if self._partition_count > PARTITION_COUNT_MAX:
             self._close(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        return session
 
     def _close(self, session_id: int) -> None:
         if session := self._sessions.pop(session_id, None):

@@ -57,7 +57,7 @@ def handle(
     fetch.collect()
     if fetch.is_ready(request.max_wait_ms <= 0):
         return fetch.response()
-    return fetch.wait()
+    return fetch.wait(Slices(services.clock))
 
 
 async def handle_large(
@@ -112,21 +112,22 @@ class Fetch:
 
     async def in_slices(self) -> FetchResponse:
         """As `handle` does it, for many partitions."""
-        has_more = await self._collect_in_slices()
+        slices = Slices(self._services.clock)
+        has_more = await self._collect_in_slices(slices)
         if self.is_ready(self._request.max_wait_ms <= 0):
             return await self._response_in_slices()
-        return await self.wait(has_more=has_more)
+        return await self.wait(slices, has_more=has_more)
 
     def collect(self) -> None:
         """Reads what there is. Can be done again: it forgets what it collected before."""
         for fetched in self._begin_to_collect():
             self._look_at(fetched)
 
-    async def _collect_in_slices(self) -> bool:
-        """Whether more came meanwhile, maybe to partitions that were looked at before."""
-        clock = self._services.clock
-        with self._session.listening(clock) as first_bytes:
-            async for fetched in Slices(clock).of(self._begin_to_collect()):
+    async def _collect_in_slices(self, slices: Slices) -> bool:
+        """Whether more came meanwhile, maybe to partitions that were looked at before; of those
+        that are watched."""
+        with self._session.listening(self._services.clock) as first_bytes:
+            async for fetched in slices.of(self._begin_to_collect()):
                 self._look_at(fetched)
             return first_bytes.is_over
 
@@ -258,19 +259,22 @@ class Fetch:
             _add_to(topics, fetched, data)
         async for fetched in slices.of(self._clean):
             partition = fetched.partition
-            end = -1 if partition is None else partition.read_end(self._is_committed_only)
-            if fetched.fetch_offset >= end:  # Still: it is some time since it was looked at.
+            # Still: it is some time since it was looked at. If it is gone, the next one tells.
+            if partition is not None and (
+                fetched.fetch_offset >= partition.read_end(self._is_committed_only)
+            ):
                 self._session.read_to_end(fetched)
         return FetchResponse(session_id=self._session.id, responses=topics)
 
-    async def wait(self, *, has_more: bool = False) -> FetchResponse:
+    async def wait(self, slices: Slices, *, has_more: bool = False) -> FetchResponse:
+        """In the slices in which it has collected, if it has done so in any."""
         clock = self._services.clock
         deadline_s = clock.monotonic_s() + self._request.max_wait_ms / 1000
         session = self._session
         warm_tries = 0
         try:
             # What came before a partition was watched would be overlooked.
-            has_more |= await session.begin_waiting(self._lookup, Slices(clock))
+            has_more |= await session.begin_waiting(self._lookup, slices)
             while True:
                 if self._cold:
                     await self._warm()
@@ -284,7 +288,7 @@ class Fetch:
                     )
                 has_more = False
                 if self.candidate_count > AT_ONCE_MAX:
-                    has_more = await self._collect_in_slices()
+                    has_more = await self._collect_in_slices(Slices(clock))
                 else:
                     self.collect()
                 if warm_tries == _WARM_TRIES:

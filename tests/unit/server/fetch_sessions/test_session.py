@@ -75,6 +75,20 @@ def test_a_fetch_without_a_session_watches_only_while_it_waits() -> None:
     with_broker(test)
 
 
+def test_a_session_that_was_closed_watches_nothing() -> None:
+    """Its client may close it while a fetch looks at its partitions, a few at a time."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 1)
+        session = session_of(0)
+        (fetched,) = session.candidates(is_incremental=True)
+        session.close()
+        partition = session.find(fetched, lambda topic, index: led(broker))
+        assert not partition.watchers
+
+    with_broker(test)
+
+
 def test_a_fetch_whose_time_is_over_leaves_another_of_its_session_waiting() -> None:
     """A client that gave up on its connection may come again before the first fetch has ended."""
 

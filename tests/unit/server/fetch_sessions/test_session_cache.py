@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Slices
 from ottla.server.fetch_sessions import session_cache
 from ottla.server.fetch_sessions.session import NO_SESSION
 from ottla.server.fetch_sessions.session_cache import EPOCH_MAX, FetchSessionCache
@@ -135,3 +136,31 @@ def test_sessions_have_only_so_many_partitions_together(
     sessions.begin(update, False)
     third, _ = sessions.begin(request(0, 1, 2, 3, 4), False)
     assert third.id != NO_SESSION
+
+
+def test_a_session_that_grows_in_slices_may_not_grow_without_bounds(
+    sessions: FetchSessionCache, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_cache, "PARTITION_COUNT_MAX", 100)
+    session, _ = sessions.begin(request(0), False)
+    more = request(*range(200), session_id=session.id, epoch=1)
+    slices = Slices(VirtualClock(loop))
+    with pytest.raises(KafkaError) as refused:
+        loop.run_until_complete(sessions.begin_large(more, False, slices))
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), len(session.partitions)) == (0, 0)
+
+
+def test_a_session_that_is_closed_while_it_grows_is_unknown_from_then_on(
+    sessions: FetchSessionCache, loop: VirtualLoop
+) -> None:
+    session, _ = sessions.begin(request(0), False)
+    more = request(*range(40_000), session_id=session.id, epoch=1)
+    growing = loop.create_task(
+        sessions.begin_large(more, False, Slices(VirtualClock(loop)))  # Gives way in between.
+    )
+    loop.call_soon(sessions.begin, request(session_id=session.id, epoch=-1), False)
+    with pytest.raises(KafkaError) as refused:
+        loop.run_until_complete(growing)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not session.partitions

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import iter_headers
 from ottla.replication.partition import Partition
+from ottla.server.handlers import fetch as handler
 from ottla.storage.segment import ActiveSegment
 from ottla.testing.disk import Fault
 from ottla.wire.messages.delete_topics import (
@@ -24,7 +28,7 @@ from ottla.wire.messages.fetch import (
     PartitionData,
 )
 from tests.support import partition_transactions as transactions
-from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 BY_NAME = 12
 
@@ -289,6 +293,58 @@ def test_no_partition_of_a_session_starves() -> None:
             for topic in (await broker.call(again, FetchResponse)).responses:
                 seen |= {data.partition_index for data in topic.partitions if data.records}
         assert seen == {0, 1, 2}
+
+    with_broker(test)
+
+
+def look_at_each_for_a_slice(
+    monkeypatch: pytest.MonkeyPatch, broker: SimulatedBroker, meanwhile: Callable[[Partition], Any]
+) -> None:
+    """After a look at the first, that happens to it."""
+    read = Partition.read
+
+    def read_slowly(partition: Partition, *args: Any, **kwargs: Any) -> Any:
+        if partition.topic_partition.partition == 0:
+            broker.loop.call_soon(meanwhile, partition)
+            monkeypatch.setattr(Partition, "read", read)
+        broker.loop.pass_time(0.001)
+        return read(partition, *args, **kwargs)
+
+    monkeypatch.setattr(handler, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(Partition, "read", read_slowly)
+
+
+def test_what_came_while_others_were_looked_at_is_not_overlooked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def append(partition: Partition) -> None:
+        partition.leader.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        look_at_each_for_a_slice(monkeypatch, broker, append)
+        started_s = broker.loop.now_s
+        asked = request("t", ask(), ask(partition=1), max_wait_ms=60_000)
+        response = await broker.call(asked, FetchResponse, BY_NAME)
+        assert base_offsets(response.responses[0].partitions[0]) == [0]
+        assert broker.loop.now_s - started_s < 2
+
+    with_broker(test)
+
+
+def test_a_partition_that_is_gone_while_others_are_looked_at_is_told_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 2)
+        full = request(topic_id, ask(), ask(partition=1), session_epoch=0)
+        session_id = (await broker.call(full, FetchResponse)).session_id
+        look_at_each_for_a_slice(monkeypatch, broker, lambda partition: begin(partition.end_role()))
+        moved = request(topic_id, ask(), ask(partition=1), session_id=session_id, session_epoch=1)
+        assert (await broker.call(moved, FetchResponse)).responses == []
+        again = request(topic_id, session_id=session_id, session_epoch=2)
+        data = only(await broker.call(again, FetchResponse))
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     with_broker(test)
 
