@@ -3,6 +3,7 @@ features: click alone costs 45 ms and 5 MB on top of a broker, and `start` needs
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from ottla.cli.early_exit import exit_at_once
 from ottla.cli.endless_commands import is_endless
 from ottla.cli.errors import ExitCode, Failure, ReaderGone, warn
 
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Without `argv` it has the process to itself, with its signals, and ends it."""
@@ -21,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is not None:
         return _exit_code_of(args, when_interrupted)
     exit_at_once(when_interrupted)
+    open_closed_streams()
     if args[:1] != ["start"]:
         from ottla.cli.interrupts import watch
 
@@ -34,6 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     os._exit(exit_code)
 
 
+def open_closed_streams() -> None:
+    """Of a process that was started without them (`>&-`). Else the next file or socket would take
+    their place, and get what is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest free number: those below it are open by now. Children have it as well.
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", closefd=False))
+
+
 def _exit_code_of(args: list[str], when_interrupted: int) -> int:
     try:
         exit_code = _run(args)
@@ -45,6 +60,12 @@ def _exit_code_of(args: list[str], when_interrupted: int) -> int:
         return when_interrupted
     except (BrokenPipeError, ReaderGone):
         return ExitCode.BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        where = "" if error.filename is None else f" {error.filename}"
+        warn(f"could not write{where}: {error.strerror}")
+        return ExitCode.FAILED
     return when_interrupted if exit_code == ExitCode.INTERRUPTED else exit_code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -75,3 +76,41 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+def test_a_full_disk_is_one_line_and_1() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ottla", "completion", "bash"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "ottla: could not write: No space left on device\n",
+    )
+
+
+def run_without_stdin_and_stdout(*args: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, *args]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_closed_streams_are_no_traceback() -> None:
+    done = run_without_stdin_and_stdout("-m", "ottla", "pipeline", "list")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_file_or_socket_takes_the_place_of_a_closed_stream() -> None:
+    """A segment would, and what is printed would go into it."""
+    code = """
+import os, sys
+from ottla.cli.main import open_closed_streams
+open_closed_streams()
+print("for nobody", flush=True)
+print(sys.stdin.read(), os.dup(2) > 2, file=sys.stderr)
+"""
+    assert run_without_stdin_and_stdout("-c", code).stderr == " True\n"
