@@ -16,7 +16,8 @@ from ottla.coordinators.groups.records import RECORD_TYPES as GROUP_TYPES
 from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_record, encode_record
 from ottla.coordinators.transactions.records import RECORD_TYPES as TRANSACTION_TYPES
 from tests.support import group_records, transaction_records
-from tests.support.coordinator_records import case_id, records, to_json, value_cases
+from tests.support.any_struct import to_json
+from tests.support.coordinator_records import case_id, records, value_cases
 from tests.support.counts import count
 from tests.support.need import need_apache_kafka
 from tools.apache_kafka import java_command
