@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tools import apache_kafka, spark_connector
+from tools import apache_kafka, kafka_3_clients, spark_connector
 
 
 def need_apache_kafka() -> None:
@@ -15,6 +15,12 @@ def need_apache_kafka() -> None:
     if (reason := apache_kafka.missing()) is not None:
         pytest.skip(reason)
     apache_kafka.libs()
+
+
+def need_kafka_3_clients() -> None:
+    """Java, and the jars or Maven to fetch them."""
+    if (reason := kafka_3_clients.missing()) is not None:
+        pytest.skip(reason)
 
 
 def need_spark_connector() -> None:

@@ -48,6 +48,7 @@ start.run(start.Settings(data_dir={folder!r}, listen="127.0.0.1:0", log_level="i
 
 def test_a_start_does_not_wait_for_what_the_first_requests_do_not_need(tmp_path: Path) -> None:
     heavy = ["ottla.coordinators.groups.group_shard", "ottla.wire.messages.join_group"]
+    heavy += ["ottla.wire.messages.leader_and_isr"]
     heavy += ["shutil", "uuid", "urllib.parse", "importlib.metadata", "cramjam", "re2", "click"]
     heavy += ["encodings.idna", "kazoo"]
     code = READY.format(heavy=heavy, folder=str(tmp_path))

@@ -1,4 +1,6 @@
-"""The APIs that have messages here: their keys, their versions, and where their messages are.
+"""The APIs that have messages here: their keys, their versions, and where their messages are. Some
+are spoken among brokers only, in the versions of Kafka 3.9, the last to run beside ZooKeeper. What
+a broker answers stands in `server/apis.py`.
 
 A message is imported with its first use: forty modules cost 10 ms of every start, and a client asks
 which versions there are before it asks for anything else. So versions are written here as well; the
@@ -20,6 +22,10 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
     OFFSET_COMMIT = 8
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
@@ -48,12 +54,17 @@ class ApiKey(IntEnum):
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    ALTER_PARTITION = 56
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
@@ -77,7 +88,8 @@ class Api(NamedTuple):
 
     @property
     def advertised_versions(self) -> range:
-        """What ApiVersions lists, which is what Kafka 4.3 lists."""
+        """What ApiVersions lists, where the broker answers it (`server/apis.py`): what Kafka 4.3
+        lists."""
         return _ADVERTISED_OTHERWISE.get(self.key, self.versions)
 
 
@@ -103,6 +115,10 @@ APIS: dict[ApiKey, Api] = {
         (ApiKey.FETCH, "4-18", 12),
         (ApiKey.LIST_OFFSETS, "1-11", 6),
         (ApiKey.METADATA, "0-13", 9),
+        (ApiKey.LEADER_AND_ISR, "0-7", 4),
+        (ApiKey.STOP_REPLICA, "0-4", 2),
+        (ApiKey.UPDATE_METADATA, "0-8", 6),
+        (ApiKey.CONTROLLED_SHUTDOWN, "0-3", 3),
         (ApiKey.OFFSET_COMMIT, "2-10", 8),
         (ApiKey.OFFSET_FETCH, "1-10", 6),
         (ApiKey.FIND_COORDINATOR, "0-6", 3),
@@ -131,12 +147,17 @@ APIS: dict[ApiKey, Api] = {
         (ApiKey.DESCRIBE_LOG_DIRS, "1-5", 2),
         (ApiKey.CREATE_PARTITIONS, "0-3", 2),
         (ApiKey.DELETE_GROUPS, "0-2", 2),
+        (ApiKey.ELECT_LEADERS, "0-2", 2),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, "0-1", 1),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "0-1", 0),
+        (ApiKey.LIST_PARTITION_REASSIGNMENTS, "0-0", 0),
         (ApiKey.OFFSET_DELETE, "0-0", None),
+        (ApiKey.ALTER_PARTITION, "0-3", 0),
         (ApiKey.DESCRIBE_CLUSTER, "0-2", 0),
         (ApiKey.DESCRIBE_PRODUCERS, "0-0", 0),
         (ApiKey.DESCRIBE_TRANSACTIONS, "0-0", 0),
         (ApiKey.LIST_TRANSACTIONS, "0-2", 0),
+        (ApiKey.ALLOCATE_PRODUCER_IDS, "0-0", 0),
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, "0-1", 0),
         (ApiKey.CONSUMER_GROUP_DESCRIBE, "0-1", 0),
         (ApiKey.LIST_CONFIG_RESOURCES, "0-1", 0),

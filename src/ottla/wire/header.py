@@ -4,7 +4,9 @@ A request header of version 2 (that of flexible requests) ends in tagged fields;
 the old two-byte length nevertheless, so that a broker can read the header of an ApiVersions
 request that is newer than itself (KIP-511). A response header of version 1 has tagged fields
 too, except for ApiVersions: its client does not know yet what this broker speaks, so that
-response has a header of version 0 always."""
+response has a header of version 0 always.
+
+A ControlledShutdown of version 0 is older than client ids: its header ends before that."""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ from ottla.wire.primitives import MalformedMessage, skip_tagged_fields
 from ottla.wire.schema import Message
 
 _FIXED_PART = struct.Struct(">hhih")
+_WITHOUT_CLIENT_ID = struct.Struct(">hhi")
 _NEVER = 0x8000
 
 M = TypeVar("M", bound=Message)
@@ -36,6 +39,9 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     all headers have, enough to name it in a log; there is no body to go on with."""
     try:
         api_key, api_version, correlation_id, length = _FIXED_PART.unpack_from(frame)
+        if api_version == 0 and api_key == ApiKey.CONTROLLED_SHUTDOWN:
+            header = RequestHeader(api_key, api_version, correlation_id, None)
+            return header, _WITHOUT_CLIENT_ID.size
         position = 10
         client_id = None
         if length >= 0:
@@ -56,6 +62,8 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
+    if header.api_version == 0 and header.api_key == ApiKey.CONTROLLED_SHUTDOWN:
+        return _WITHOUT_CLIENT_ID.pack(*header[:3])
     client_id = None if header.client_id is None else header.client_id.encode()
     length = -1 if client_id is None else len(client_id)
     fixed = _FIXED_PART.pack(header.api_key, header.api_version, header.correlation_id, length)

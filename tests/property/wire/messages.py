@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial._introspect import classify_field, is_optional
 
-from ottla.wire.api import APIS
 from ottla.wire.schema import Array, Bytes, Field, Fixed, Message, Nested, Records, String, Struct
 from ottla.wire.source import snake_case
 
@@ -31,19 +30,6 @@ _ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
 # Short, of all lengths in UTF-8, and of lengths whose varint has two bytes.
 _TEXTS = st.text("a.é漢😀", max_size=5) | st.sampled_from(["", "t" * 126, "t" * 127, "é" * 100])
 _BINARIES = st.binary(max_size=10) | st.sampled_from([bytes(126), bytes(127), bytes(16384)])
-
-
-ALL_CASES: list[tuple[type[Message], int]] = [
-    (cls, version)
-    for api in APIS.values()
-    for cls in (api.request, api.response)
-    for version in cls.VERSIONS
-]
-"""Every API, direction and version."""
-
-
-def case_id(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
 @cache

@@ -1,4 +1,5 @@
-"""Every API, version and direction against kio: equal messages are equal bytes, both ways."""
+"""Every API, version and direction that kio has against kio: equal messages are equal bytes, both
+ways."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from ottla.wire.codec import codec, sliced_decoder, sliced_encoder
 from ottla.wire.schema import Message
 from tests.property.wire import messages as twins
 from tests.support.counts import count
+from tests.support.message_cases import KIO_CASES, case_id
 
 
 def encoded(message: Message, version: int) -> bytes:
@@ -24,7 +26,7 @@ def encoded(message: Message, version: int) -> bytes:
     return b"".join(part for part in out if not hasattr(part, "file"))
 
 
-@pytest.mark.parametrize(("cls", "version"), twins.ALL_CASES, ids=twins.case_id)
+@pytest.mark.parametrize(("cls", "version"), KIO_CASES, ids=case_id)
 @settings(max_examples=count(full=200))
 @given(data=st.data())
 def test_bytes_are_those_of_kio(cls: type[Message], version: int, data: st.DataObject) -> None:

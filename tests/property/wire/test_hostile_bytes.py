@@ -13,8 +13,9 @@ from ottla.kernel.transport import Part
 from ottla.wire.codec import MalformedMessage, decoder, encoder
 from ottla.wire.header import decode_request_header
 from ottla.wire.schema import Message
-from tests.property.wire import messages as twins
+from tests.support.any_struct import any_struct
 from tests.support.counts import count
+from tests.support.message_cases import ALL_CASES, case_id
 
 # The largest that four bytes, two bytes and a varint can claim, and the smallest.
 _HOSTILE_LENGTHS = [
@@ -58,20 +59,20 @@ def mutated(draw: st.DrawFn, frames: st.SearchStrategy[bytes]) -> bytes:
     return bytes(frame)
 
 
-@pytest.mark.parametrize(("cls", "version"), twins.ALL_CASES, ids=twins.case_id)
+@pytest.mark.parametrize(("cls", "version"), ALL_CASES, ids=case_id)
 @settings(max_examples=count(full=150))
 @given(data=st.data())
 def test_damaged_messages_and_noise(cls: type[Message], version: int, data: st.DataObject) -> None:
-    messages = twins.messages(cls, twins.kio_twin(cls, version), version)
+    messages = any_struct(cls, version)
     frames = messages.map(lambda message: encoded(message, version))
     decode_whatever(cls, version, data.draw(mutated(frames) | st.binary(max_size=100)))
 
 
-@pytest.mark.parametrize(("cls", "version"), twins.ALL_CASES, ids=twins.case_id)
+@pytest.mark.parametrize(("cls", "version"), ALL_CASES, ids=case_id)
 @settings(max_examples=count(full=50))
 @given(data=st.data())
 def test_claims_cost_nothing(cls: type[Message], version: int, data: st.DataObject) -> None:
-    messages = twins.messages(cls, twins.kio_twin(cls, version), version)
+    messages = any_struct(cls, version)
     frame = data.draw(messages.map(lambda message: encoded(message, version)))
     position = data.draw(st.integers(0, len(frame)))
     filler = data.draw(st.sampled_from([b"\x00", b"\x01", b"\x01\x01\x00", b"\x02\x00", b"\xff"]))

@@ -10,8 +10,10 @@ import pytest
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.transport import Part
+from ottla.server.apis import ANSWERED
 from ottla.server.dispatch import Answer, Dispatcher
 from ottla.server.errors import BadRequest
+from ottla.wire.api import APIS, ApiKey
 from ottla.wire.codec import codec
 from ottla.wire.header import RequestHeader, append_request, decode_response_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -126,6 +128,14 @@ def test_a_request_may_want_no_answer() -> None:
 def test_what_is_no_request_of_ours_is_named(frame: memoryview | bytes, what: str) -> None:
     with pytest.raises(BadRequest, match=what):
         dispatch(frame)
+
+
+@pytest.mark.parametrize("key", sorted(set(ApiKey) - set(ANSWERED)), ids=lambda key: key.name)
+def test_messages_alone_make_no_api(key: ApiKey) -> None:
+    """What brokers say to each other is not for clients."""
+    for version in APIS[key].versions:
+        with pytest.raises(BadRequest, match=rf"API key {key} \(version {version}\)"):
+            dispatch(frame_of(APIS[key].request(), version))
 
 
 def test_a_bad_request_does_not_spoil_the_next() -> None:

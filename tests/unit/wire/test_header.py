@@ -36,6 +36,25 @@ def test_request_header(client_id: str | None, api_version: int, is_flexible: bo
     assert decode_request_header(memoryview(encoded + b"body")) == (header, len(encoded))
 
 
+def test_a_controlled_shutdown_of_version_0_has_no_client_id() -> None:
+    header = RequestHeader(ApiKey.CONTROLLED_SHUTDOWN, 0, 77, None)
+    body = struct.pack(">i", 0x0001_6263)  # With a client id it would be "bc".
+
+    encoded = encode_request_header(header._replace(client_id="broker-1"))
+
+    assert encoded == struct.pack(">hhi", 7, 0, 77)
+    assert decode_request_header(encoded + body) == (header, len(encoded))
+
+
+def test_a_later_controlled_shutdown_has_one() -> None:
+    header = RequestHeader(ApiKey.CONTROLLED_SHUTDOWN, 1, 77, "broker-1")
+
+    encoded = encode_request_header(header)
+
+    assert encoded == struct.pack(">hhih", 7, 1, 77, 8) + b"broker-1"
+    assert decode_request_header(encoded + b"body") == (header, len(encoded))
+
+
 def test_tagged_fields_of_a_header_are_skipped() -> None:
     fixed = struct.pack(">hhih", 0, 9, 77, -1)
 
