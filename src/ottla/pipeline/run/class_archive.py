@@ -147,8 +147,9 @@ def _lock(path: Path) -> Iterator[bool]:
 def _delete_unused(folder: Path) -> None:
     for pattern in (f"classes-*{suffix}" for suffix in (".jsa", _BASE)):
         for path in folder.glob(pattern):
-            if time.time() - path.stat().st_mtime > _UNUSED_S:
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # another process does the same
+                if time.time() - path.stat().st_mtime > _UNUSED_S:
+                    path.unlink()
     for path in folder.glob(f"classes-*{_UNFINISHED}"):
         with _lock(folder / f"{path.name.partition('.')[0]}.lock") as is_free:
             if is_free:

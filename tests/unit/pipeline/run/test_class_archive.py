@@ -162,6 +162,14 @@ def test_those_that_nobody_uses_go(machine: Machine) -> None:
     assert used.exists()
 
 
+def test_one_that_another_process_deletes_meanwhile_is_no_error(machine: Machine) -> None:
+    machine.archive()
+    # As between a listing of the folder and the next step: a name with nothing behind it.
+    (machine.cache / "classes-gone-1.jsa").symlink_to("nothing")
+    machine.make()
+    assert machine.archive().path() is not None
+
+
 def test_to_use_one_keeps_it(machine: Machine) -> None:
     path = machine.make()
     assert path is not None
