@@ -123,7 +123,10 @@ def _install_locked(profile: str) -> None:
 
 def _prepare_spark() -> None:
     """Without, it starts as well, and takes twice as long for it."""
-    _say("preparing Spark so that it starts in half the time: half a minute, once")
+    _say(
+        "preparing Spark to start in half the time: up to a minute, once, "
+        "and 180 MB in your cache folder"
+    )
     command = (str(_PYTHON), "-P", "-m", "ottla", "pipeline", "prepare")
     script, deadline_s = os.getppid(), time.monotonic() + _PREPARE_TIMEOUT_S
     with _child(command, _NOT_PREPARED, _TIDY_TIMEOUT_S, stdout=sys.stderr) as process:

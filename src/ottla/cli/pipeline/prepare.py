@@ -41,7 +41,7 @@ def prepare(as_json: bool) -> None:
     """Make Spark start in half the time, once for this Java and this Spark.
 
     Runs a pipeline on a broker of its own and keeps what Java has loaded for it, ready to use: some
-    180 MB in the user's cache folder (~/.cache/ottla). That takes half a minute. `pipeline run` and
+    180 MB in the user's cache folder (~/.cache/ottla). It takes up to a minute. `pipeline run` and
     `demo` use it from then on; the set-up of a clone has done it already.
 
     With --json: {"archive", "size_bytes", "seconds"}.
