@@ -76,7 +76,7 @@ class Connection:
         self._refused = refused
         self._on_lost = on_lost
         self._slots: deque[Slot] = deque()
-        self._futures: set[asyncio.Future[Reply | None]] = set()
+        self._futures: set[asyncio.Future[Reply | None]] = set()  # That end with the connection.
         self._unanswered_bytes = 0
         self._produce_count = 0  # Under way.
         self._effect_count = 0  # Under way, of all other requests but fetches.
@@ -208,19 +208,23 @@ class Connection:
         self._count(api_key, +1)
         slot = Slot()
         self._slots.append(slot)
-        self._futures.add(future)
+        if _api_key(frame) != _PRODUCE:  # That is written though its client may be gone: acks=0.
+            self._futures.add(future)
 
         def on_done(done: asyncio.Future[Reply | None]) -> None:
             self._futures.discard(done)
             self._unanswered_bytes -= request_bytes
             self._count(api_key, -1)
-            if self._is_closed or done.cancelled():
+            if done.cancelled():
                 return
-            if error := done.exception():
-                if isinstance(error, BadRequest):
-                    self._refuse(error)
-                else:
-                    self._fail(error)
+            error = done.exception()
+            if error is not None and not isinstance(error, BadRequest):
+                self._fail(error)
+                return
+            if self._is_closed:
+                return
+            if error is not None:
+                self._refuse(error)
                 return
             slot.is_done = True
             slot.reply = done.result()

@@ -8,6 +8,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
 from ottla.records.batch import CRC_AT
 from ottla.records.compression import Compression
+from ottla.server import dispatch
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -175,6 +176,27 @@ def test_acks_0_is_not_answered(compression: str) -> None:
         )
         response = await connection.call(request, ListOffsetsResponse, 7)
         assert response.topics[0].partitions[0].offset == 1
+
+    with_broker(test)
+
+
+def test_a_client_that_waits_for_no_answer_may_go_while_its_request_is_worked_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 200)
+        monkeypatch.setattr(dispatch, "let_others_run", lambda: asyncio.sleep(0.01))
+        batches = [
+            PartitionProduceData(index=number, records=memoryview(make_batch(b"v")))
+            for number in range(200)
+        ]
+        topic = TopicProduceData(name="t", partition_data=batches)
+        connection = await broker.connect()
+        connection.send_unanswered(ProduceRequest(acks=0, topic_data=[topic]), 9)
+        connection.close()
+        await asyncio.sleep(1)
+        partitions = [broker.machine.broker.replicas.partition("t", n) for n in range(200)]
+        assert {partition.log.log_end_offset for partition in partitions} == {1}
 
     with_broker(test)
 
