@@ -80,6 +80,7 @@ class LogManager:
         self._timers: dict[str, Timer] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._forgotten_count = 0
+        self._checkpoint_turn = asyncio.Lock()
         self._is_closed = False
         self._checkpointed: dict[LogFolder, set[TopicPartition]] = {}
         """What the checkpoints of the last run name."""
@@ -447,12 +448,14 @@ class LogManager:
         return found
 
     async def _checkpoint(self, name: str, offset_of: Callable[[Log], int | None]) -> None:
-        """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on."""
-        lines = await self._checkpoint_lines(offset_of)
-        for folder in self._online():
-            if folder.is_loaded:
-                content = format_checkpoint(lines.get(folder, ()))
-                folder.submit(self._disk.replace_file, f"{folder.path}/{name}", content)
+        """Each log dir has its own, of its own logs. Queued behind the fsyncs that they rest on,
+        and one after another: what was asked for later is newer, a truncated log's above all."""
+        async with self._checkpoint_turn:
+            lines = await self._checkpoint_lines(offset_of)
+            for folder in self._online():
+                if folder.is_loaded:
+                    content = format_checkpoint(lines.get(folder, ()))
+                    folder.submit(self._disk.replace_file, f"{folder.path}/{name}", content)
 
     async def _checkpoint_lines(
         self, offset_of: Callable[[Log], int | None]
@@ -530,8 +533,14 @@ class LogManager:
     def _repeat(
         self, task: Callable[[], Coroutine[Any, Any, None]], first_ms: int, interval_ms: int
     ) -> None:
+        async def run_once() -> None:
+            try:
+                await task()
+            except Exception:  # A bug of ours must not end it for good.
+                logger.exception("%s failed", name)
+
         def run() -> None:
-            begun = begin(task())
+            begun = begin(run_once())
             if isinstance(begun, asyncio.Task):
                 self._running.add(begun)
                 begun.add_done_callback(self._running.discard)

@@ -10,6 +10,7 @@ from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition, new_topic_id
 from ottla.storage.errors import BrokerStartRefused, StorageFailure
+from ottla.storage.log import Log
 from ottla.testing.disk import Fault
 from ottla.testing.workers import SimulatedWorkers
 from tests.unit.storage.support import PARTITION, Machine, offsets_in
@@ -403,4 +404,47 @@ def test_periodic_work() -> None:
     assert offsets_in(log) == []
     machine.wait(120)
     assert log.producer_state.producers == {}
+    machine.stop()
+
+
+def test_periodic_work_goes_on_past_a_bug(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(TopicConfig(flush_ms=5000))
+    log = machine.log()
+    machine.append(log)
+
+    def broken() -> None:
+        monkeypatch.undo()
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(log, "flush_soon", broken)
+    machine.wait(60)
+    assert log.recovery_point == 1
+    assert caplog.text.count("flush_old failed") == 1
+    machine.stop()
+
+
+def test_a_checkpoint_is_as_new_as_the_last_that_was_asked_for() -> None:
+    machine = Machine()
+    logs = [machine.log(TopicPartition("t", number)) for number in range(2)]
+    assert logs
+    offset = 1
+
+    def slowly(_: Log) -> int:
+        machine.loop.pass_time(0.002)
+        return offset
+
+    async def main() -> None:
+        nonlocal offset
+        older = asyncio.ensure_future(machine.manager.checkpoint_high_watermarks(slowly))
+        await asyncio.sleep(0)
+        offset = 2
+        await machine.manager.checkpoint_high_watermarks(lambda _: offset)
+        await older
+
+    machine.loop.run_until_complete(main())
+    machine.wait(1)
+    content = machine.disk.read_file("/data/replication-offset-checkpoint")
+    assert content.splitlines()[2:] == [b"t 0 2", b"t 1 2"]
     machine.stop()
