@@ -34,8 +34,11 @@ class FetchedPartition:
         "topic",
     )
 
-    def __init__(self, session: FetchSession, topic: TopicKey, index: int) -> None:
-        self._session = session
+    _session: FetchSession
+    """Only while it watches: most fetches without a session never do, and the two would be a cycle
+    that is left behind (see `kernel.garbage`)."""
+
+    def __init__(self, topic: TopicKey, index: int) -> None:
         self.topic = topic
         self.index = index
         self.partition: Partition | None = None
@@ -64,7 +67,8 @@ class FetchedPartition:
 
     # As a watcher of the partition
 
-    def watch(self, partition: Partition) -> None:
+    def watch(self, partition: Partition, session: FetchSession) -> None:
+        self._session = session
         self.partition = partition
         partition.watchers[self] = None
 
@@ -72,6 +76,7 @@ class FetchedPartition:
         if self.partition is not None:
             self.partition.watchers.pop(self, None)
             self.partition = None
+            del self._session
 
     def records_added(self, partition: Partition, byte_count: int) -> None:
         session = self._session
@@ -98,6 +103,8 @@ class FetchedPartition:
         return was_held_back or self._was_held_back
 
     def partition_closed(self, partition: Partition) -> None:
+        session = self._session
         self.partition = None
-        self._session.dirty[self] = None
-        self._session.look_again()
+        del self._session
+        session.dirty[self] = None
+        session.look_again()

@@ -52,7 +52,7 @@ class FetchSession:
             for asked in topic.partitions:
                 fetched = self.partitions.get((key, asked.partition))
                 if fetched is None:
-                    fetched = FetchedPartition(self, key, asked.partition)
+                    fetched = FetchedPartition(key, asked.partition)
                     self.partitions[key, asked.partition] = fetched
                 fetched.update(asked)
                 self.dirty[fetched] = None
@@ -78,7 +78,7 @@ class FetchSession:
         has closed it, or forgotten the partition, while a fetch was under way."""
         partition = lookup(fetched.topic, fetched.index)
         if self.id and self.partitions.get((fetched.topic, fetched.index)) is fetched:
-            fetched.watch(partition)
+            fetched.watch(partition, self)
         return partition
 
     def served(self, fetched: FetchedPartition) -> None:
@@ -109,7 +109,7 @@ class FetchSession:
         async for fetched in slices.of(list(self.partitions.values())):
             if fetched.partition is None:
                 with suppress(KafkaError):  # It stays dirty, and each fetch tells the client.
-                    fetched.watch(lookup(fetched.topic, fetched.index))
+                    fetched.watch(lookup(fetched.topic, fetched.index), self)
         return slices.has_paused
 
     async def wait_for_bytes(

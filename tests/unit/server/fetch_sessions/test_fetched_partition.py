@@ -11,7 +11,7 @@ from tests.support.simulated_broker import SimulatedBroker, make_batch, with_bro
 
 
 def test_a_client_is_told_of_what_moved_since() -> None:
-    fetched = FetchedPartition(FetchSession(7, uses_topic_ids=False), "t", 0)
+    fetched = FetchedPartition("t", 0)
     assert not fetched.is_told(5, 0)
     fetched.tell(5, 0)
     assert fetched.is_told(5, 0)
@@ -24,14 +24,14 @@ def test_it_hears_of_records_until_it_watches_no_more() -> None:
         await broker.create_topic("t", 1)
         partition = broker.machine.broker.replicas.partition("t", 0)
         session = FetchSession(7, uses_topic_ids=False)
-        fetched = FetchedPartition(session, "t", 0)
+        fetched = FetchedPartition("t", 0)
 
         def is_dirty_after_an_append() -> bool:
             session.dirty.clear()
             partition.leader.append(memoryview(make_batch(b"a")), acks=1, produce_version=12)
             return fetched in session.dirty
 
-        fetched.watch(partition)
+        fetched.watch(partition, session)
         assert is_dirty_after_an_append()
         fetched.unwatch()
         assert not is_dirty_after_an_append()
@@ -44,8 +44,8 @@ def test_a_partition_that_is_gone_is_looked_up_anew() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t", 1)
         session = FetchSession(7, uses_topic_ids=False)
-        fetched = FetchedPartition(session, "t", 0)
-        fetched.watch(broker.machine.broker.replicas.partition("t", 0))
+        fetched = FetchedPartition("t", 0)
+        fetched.watch(broker.machine.broker.replicas.partition("t", 0), session)
         delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")])
         await broker.call(delete, DeleteTopicsResponse)
         assert fetched.partition is None

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+
+import pytest
 
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -71,6 +75,30 @@ def test_a_fetch_without_a_session_watches_only_while_it_waits() -> None:
         assert len(partition.watchers) == 1
         session.end_waiting()
         assert not partition.watchers
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_fetch_without_a_session_leaves_nothing_to_the_garbage_collector(waits: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 1)
+
+        def lookup(topic: TopicKey, index: int) -> Partition:
+            return led(broker)
+
+        session = session_of(0, session_id=NO_SESSION)
+        gone = weakref.ref(session)
+        session.find(session.partitions["t", 0], lookup)
+        if waits:
+            await session.begin_waiting(lookup, Slices(SystemClock()))
+            session.end_waiting()
+        gc.disable()
+        try:
+            del session
+            assert gone() is None
+        finally:
+            gc.enable()
 
     with_broker(test)
 
