@@ -26,6 +26,34 @@ def test_a_full_collection_looks_only_at_what_came_since_the_last_one() -> None:
     assert done.stdout == "True True\n"
 
 
+_WITH_A_CYCLE = """
+import gc, weakref
+from ottla.kernel import garbage
+
+class Node:
+    pass
+
+garbage._FIRST_LOOK = 3
+garbage.freeze_survivors()
+node = Node()
+node.itself = node
+gone = weakref.ref(node)
+gc.collect()
+del node
+gc.collect()
+print(gone() is None)
+gc.collect()  # The third: the next one looks at everything.
+gc.collect()
+print(gone() is None, gc.get_freeze_count() > 0)
+"""
+
+
+def test_a_cycle_that_was_frozen_is_found_in_the_end() -> None:
+    command = [sys.executable, "-c", _WITH_A_CYCLE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\nTrue True\n"
+
+
 class Owner:
     def __init__(self) -> None:
         self.part = Part(self)
