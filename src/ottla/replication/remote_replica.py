@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 
 UNKNOWN_OFFSET = -1
@@ -54,7 +55,16 @@ class RemoteReplica:
         """It asked for records from there on, so it has what comes before.
 
         Under constant load a follower never has all that the leader has at the moment of a fetch.
-        It had caught up at its last fetch if it has now what the leader had then."""
+        It had caught up at its last fetch if it has now what the leader had then.
+
+        Raises KafkaError for what the broker has sent before it was started anew: it may not have
+        that any more (KIP-903)."""
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < self.broker_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"a fetch of broker {self.broker_id} in epoch {broker_epoch}, which has come back "
+                f"in epoch {self.broker_epoch}",
+            )
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_s = now_s
         elif fetch_offset >= self._leader_end_at_last_fetch:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import pytest
+
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 from ottla.replication.remote_replica import UNKNOWN_OFFSET, RemoteReplica
 
@@ -54,3 +57,20 @@ def test_a_log_that_was_cut_counts_as_it_is() -> None:
     fetch(replica, 4, 10, 201)
     assert replica.log_end_offset == 4
     assert replica.last_caught_up_s == 200
+
+
+def test_a_late_fetch_of_a_broker_that_was_started_since_counts_for_nothing() -> None:
+    """It may have come back with an empty disk."""
+    replica = make()
+    fetch(replica, 0, 10, 200)
+    with pytest.raises(KafkaError) as refused:
+        replica.fetched(10, log_start_offset=0, broker_epoch=6, leader_end_offset=10, now_s=201)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (replica.log_end_offset, replica.broker_epoch) == (0, 7)
+
+
+def test_a_fetch_of_a_version_that_tells_no_broker_epoch_counts() -> None:
+    replica = make()
+    fetch(replica, 0, 10, 200)
+    replica.fetched(10, log_start_offset=0, broker_epoch=-1, leader_end_offset=10, now_s=201)
+    assert replica.log_end_offset == 10
