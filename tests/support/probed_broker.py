@@ -2,7 +2,8 @@
 
 A slice is what the loop runs without looking at its sockets: one callback, or one step of a task.
 CPU time of the loop's thread, since the machine may be busy with other things. Collections of
-garbage count where they happen within a slice.
+garbage count where they happen within a slice, but for the rare ones that look at everything again:
+`ottla.kernel.garbage` says why there are any, and nothing could slice them.
 
 The loop is asyncio's own: its callbacks can be wrapped, uvloop's cannot. They are the same ones.
 """
@@ -89,15 +90,18 @@ class Probe:
     def __init__(self) -> None:
         self.longest = Slice()
         self._garbage_s = 0.0
+        self._not_counted_s = 0.0
         self._collection_began_s = 0.0
+        self._looks_at_everything = False
         gc.callbacks.append(self._note_collection)
+        self._unfreeze, gc.unfreeze = gc.unfreeze, self._note_unfreeze
         run = asyncio.Handle._run
 
         def timed(handle: asyncio.Handle) -> None:
-            self._garbage_s = 0.0
+            self._garbage_s = self._not_counted_s = 0.0
             began_s = time.thread_time()
             run(handle)
-            took_ms = (time.thread_time() - began_s) * 1000
+            took_ms = (time.thread_time() - began_s - self._not_counted_s) * 1000
             if took_ms > self.longest.ms:
                 self.longest = Slice(took_ms, self._garbage_s * 1000, _name_of(handle))
 
@@ -106,8 +110,18 @@ class Probe:
     def _note_collection(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             self._collection_began_s = time.thread_time()
+            return
+        took_s = time.thread_time() - self._collection_began_s
+        if self._looks_at_everything and info["generation"] == 2:
+            self._looks_at_everything = False
+            self._not_counted_s += took_s
         else:
-            self._garbage_s += time.thread_time() - self._collection_began_s
+            self._garbage_s += took_s
+
+    def _note_unfreeze(self) -> None:
+        """The next full collection looks at everything."""
+        self._unfreeze()
+        self._looks_at_everything = True
 
     def answer(self, questions: IO[str], loop: asyncio.AbstractEventLoop) -> None:
         """A line for each line, when what runs now has ended: its answer may be out before."""
