@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
@@ -18,9 +20,12 @@ from ottla.wire.codec import codec
 from ottla.wire.header import RequestHeader, append_request, decode_response_header
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.produce import ProduceRequest
 from ottla.wire.schema import Request, Response
+from tests.support.plain_requests import plain_request
+from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 R = TypeVar("R", bound=Response)
 
@@ -152,3 +157,44 @@ def test_a_bad_request_does_not_spoil_the_next() -> None:
 def test_a_client_that_wants_to_log_in_is_told_how_to_do_without(api_key: int) -> None:
     with pytest.raises(BadRequest, match=r"SASL, .*security\.protocol=PLAINTEXT"):
         dispatch(struct.pack(">hhih", api_key, 1, CORRELATION_ID, -1))
+
+
+def test_no_request_leaves_a_cycle_behind() -> None:
+    """What the collector has met alive it looks at ever more rarely: see `kernel.garbage`."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t")
+        everything = FetchTopic(
+            topic_id=topic_id, partitions=[FetchPartition(partition_max_bytes=1 << 20)]
+        )
+        requests = [
+            plain_request(ApiKey(key), APIS[ApiKey(key)].advertised_versions.stop - 1)
+            for key in sorted(ANSWERED)
+        ]
+        requests += [
+            FetchRequest(session_epoch=-1, min_bytes=1, max_bytes=1 << 20, topics=[everything]),
+            FetchRequest(session_epoch=-1, max_wait_ms=10, min_bytes=1 << 20, topics=[everything]),
+        ]
+        client = await broker.connect()
+
+        async def ask() -> None:
+            await broker.produce("t", b"v")
+            for request in requests:
+                api = APIS[ApiKey(request.API_KEY)]
+                await client.call(request, api.response, api.advertised_versions.stop - 1)
+            await asyncio.sleep(1)
+
+        await ask()  # What is made once may have cycles.
+        gc.collect()
+        gc.disable()
+        try:
+            await ask()
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            assert Counter(type(each).__name__ for each in gc.garbage) == {}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+
+    with_broker(test)
