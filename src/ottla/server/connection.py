@@ -208,7 +208,9 @@ class Connection:
         self._count(api_key, +1)
         slot = Slot()
         self._slots.append(slot)
-        if _api_key(frame) != _PRODUCE:  # That is written though its client may be gone: acks=0.
+        if api_key != _ANY_API or _api_key(frame) != _PRODUCE:
+            # A Produce in slices is written though its client may be gone: maybe it waits for no
+            # answer. All others have their place, or ask the transaction coordinator.
             self._futures.add(future)
 
         def on_done(done: asyncio.Future[Reply | None]) -> None:
