@@ -6,7 +6,7 @@ KafkaError with the code and, where it helps, the words with which Kafka 4.3 ref
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -65,24 +65,79 @@ def alter_client_metrics(
 def _altered(
     current: Mapping[str, str], changes: Sequence[ConfigChange], settings: Mapping[str, Setting]
 ) -> dict[str, str]:
-    check_changes(changes, settings)
+    _check(changes, settings)
     altered = dict(current)
     for change in changes:
         _apply(altered, change, settings.get(change.name))
     return altered
 
 
-def check_changes(changes: Sequence[ConfigChange], settings: Mapping[str, Setting]) -> None:
-    """What Kafka looks at before it looks at the resource: whether its names and operations can be
-    those of any resource with these settings."""
-    for change in _checked(changes):
-        listed = settings.get(change.name)
-        if change.operation >= AlterOperation.APPEND and (listed is None or listed.type != LIST):
-            operation = AlterOperation(change.operation).name
-            raise KafkaError(
-                ErrorCode.INVALID_CONFIG,
-                f"Can't {operation} to key {change.name} because its type is not LIST.",
-            )
+def checking(
+    changes: Iterable[ConfigChange], settings: Mapping[str, Setting] | None = None
+) -> Iterator[None]:
+    """What Kafka looks at before it looks at the resource: whether names and operations can be
+    those of any resource with these settings, if given. Raises KafkaError; a step a change, since a
+    request may have a hundred thousand."""
+    names: set[str] = set()
+    nulls: list[str] = []
+    unknown: ConfigChange | None = None
+    not_listed: ConfigChange | None = None
+    for change in changes:
+        yield
+        name, operation, value = change
+        if name in names:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        names.add(name)
+        if not AlterOperation.SET <= operation <= AlterOperation.SUBTRACT:
+            unknown = unknown or change
+        elif value is None and operation != AlterOperation.DELETE:
+            nulls.append(name)
+        elif settings is not None and operation >= AlterOperation.APPEND:
+            listed = settings.get(name)
+            if listed is None or listed.type != LIST:
+                not_listed = not_listed or change
+    if unknown is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown.operation}")
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        )
+    if not_listed is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {AlterOperation(not_listed.operation).name} to key {not_listed.name} because "
+            "its type is not LIST.",
+        )
+
+
+class RelevantChanges:
+    """Of all the changes that a resource is asked for, those that make a difference: whoever plans
+    holds up all other changes of the cluster."""
+
+    def __init__(self) -> None:
+        self._changes: list[ConfigChange] = []
+        self._has_unknown = False
+        self._unknown_deleted: set[str] = set()
+
+    def take(self, change: ConfigChange, names: Container[str]) -> None:
+        """One after another, as they come. Of those that set what is none of these names the first
+        is enough: it is the one that is refused."""
+        if change.name in names:
+            self._changes.append(change)
+        elif change.operation == AlterOperation.DELETE:
+            self._unknown_deleted.add(change.name)
+        elif not self._has_unknown:
+            self._has_unknown = True
+            self._changes.append(change)
+
+    def of(self, current: Iterable[str]) -> list[ConfigChange]:
+        """For a resource that has settings of these names."""
+        gone = [name for name in current if name in self._unknown_deleted]
+        return [*(ConfigChange(name, AlterOperation.DELETE, None) for name in gone), *self._changes]
+
+    def set(self) -> list[tuple[str, str | None]]:
+        """For a resource that has just these settings then."""
+        return [(change.name, change.value) for change in self._changes]
 
 
 def alter_broker(
@@ -93,8 +148,9 @@ def alter_broker(
     per_broker: bool,
 ) -> dict[str, str]:
     """The dynamic settings of this broker, or of all, after an IncrementalAlterConfigs."""
+    _check(changes)
     altered = dict(current)
-    for change in _checked(changes):
+    for change in changes:
         listed: Setting | None = None
         if change.operation >= AlterOperation.APPEND:
             listed = known_setting(change.name)
@@ -141,27 +197,17 @@ def replace_broker(
 
 
 def _all_set(configs: Sequence[tuple[str, str | None]]) -> dict[str, str]:
-    return {change.name: change.value or "" for change in _checked(set_changes(configs))}
+    _check(set_changes(configs))
+    return {name: value or "" for name, value in configs}
 
 
-def set_changes(configs: Sequence[tuple[str, str | None]]) -> list[ConfigChange]:
-    return [ConfigChange(name, AlterOperation.SET, value) for name, value in configs]
+def set_changes(configs: Iterable[tuple[str, str | None]]) -> Iterator[ConfigChange]:
+    return (ConfigChange(name, AlterOperation.SET, value) for name, value in configs)
 
 
-def _checked(changes: Sequence[ConfigChange]) -> Sequence[ConfigChange]:
-    if len({change.name for change in changes}) != len(changes):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    for change in changes:
-        if not AlterOperation.SET <= change.operation <= AlterOperation.SUBTRACT:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unknown operations type {change.operation}"
-            )
-    nulls = [c.name for c in changes if c.value is None and c.operation != AlterOperation.DELETE]
-    if nulls:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
-        )
-    return changes
+def _check(changes: Iterable[ConfigChange], settings: Mapping[str, Setting] | None = None) -> None:
+    for _ in checking(changes, settings):
+        pass
 
 
 def _apply(altered: dict[str, str], change: ConfigChange, listed: Setting | None) -> None:

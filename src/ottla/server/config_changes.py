@@ -4,10 +4,11 @@ refused, by itself, and answered in its place."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
-from ottla.config.alter import ConfigChange, check_changes
+from ottla.config.alter import ConfigChange, RelevantChanges, checking
+from ottla.config.client_metrics import CLIENT_METRICS_SETTINGS
 from ottla.config.definition import Setting
 from ottla.config.group import GROUP_SETTINGS
 from ottla.config.topic import TOPIC_SETTINGS
@@ -24,10 +25,17 @@ from ottla.server.resources import (
 )
 from ottla.server.services import Services
 
-_SETTINGS: dict[ResourceType, Mapping[str, Setting]] = {
-    ResourceType.TOPIC: TOPIC_SETTINGS,
-    ResourceType.GROUP: GROUP_SETTINGS,
-    ResourceType.CLIENT_METRICS: {},  # None whose list one could append to.
+
+class _Settings(NamedTuple):
+    names: Container[str]
+    alterable: Mapping[str, Setting]
+    """Those whose lists one may append to are among them."""
+
+
+_SETTINGS = {
+    ResourceType.TOPIC: _Settings(TOPIC_SETTINGS, TOPIC_SETTINGS),
+    ResourceType.GROUP: _Settings(GROUP_SETTINGS, GROUP_SETTINGS),
+    ResourceType.CLIENT_METRICS: _Settings(CLIENT_METRICS_SETTINGS, {}),
 }
 
 
@@ -52,15 +60,15 @@ A = TypeVar("A", bound=ResourceResponse)
 class Planner(Protocol[R_contra]):
     """Says what is to become of one resource's settings."""
 
-    def changes(self, resource: R_contra) -> Sequence[ConfigChange]: ...
+    def changes(self, resource: R_contra) -> Iterator[ConfigChange]: ...
 
-    def plan_topic(self, resource: R_contra) -> Plan: ...
+    def plan_topic(self, changes: RelevantChanges) -> Plan: ...
 
     def plan_broker(self, resource: R_contra, *, per_broker: bool) -> Plan: ...
 
-    def plan_group(self, resource: R_contra) -> Plan: ...
+    def plan_group(self, changes: RelevantChanges) -> Plan: ...
 
-    def plan_client_metrics(self, resource: R_contra) -> Plan: ...
+    def plan_client_metrics(self, changes: RelevantChanges) -> Plan: ...
 
 
 async def change_configs(
@@ -86,7 +94,7 @@ async def change_configs(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
                 )
-            await _change(services, resource, planner, validate_only)
+            await _change(services, resource, planner, validate_only, slices)
         except KafkaError as error:
             response.error_code = error.code
             response.error_message = error.message
@@ -95,16 +103,20 @@ async def change_configs(
 
 
 async def _change(
-    services: Services, resource: R, planner: Planner[R], validate_only: bool
+    services: Services, resource: R, planner: Planner[R], validate_only: bool, slices: Slices
 ) -> None:
     name = resource.resource_name
     kind = resource_type(resource.resource_type)
-    if kind in _SETTINGS:
-        check_changes(planner.changes(resource), _SETTINGS[kind])
+    changes = RelevantChanges()
+    if (settings := _SETTINGS.get(kind)) is not None:
+        async for _ in slices.of(checking(planner.changes(resource), settings.alterable)):
+            pass
+        async for change in slices.of(planner.changes(resource)):
+            changes.take(change, settings.names)
     if kind is ResourceType.TOPIC:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "There are no settings of all topics.")
-        plan = planner.plan_topic(resource)
+        plan = planner.plan_topic(changes)
         try:
             check_topic(services, name)
         except KafkaError as error:
@@ -114,11 +126,11 @@ async def _change(
         await services.configs.change_topic(name, plan, validate_only=validate_only)
     elif kind is ResourceType.GROUP:
         check_group(name)
-        plan = planner.plan_group(resource)
+        plan = planner.plan_group(changes)
         await services.configs.change_group(name, plan, validate_only=validate_only)
     elif kind is ResourceType.CLIENT_METRICS:
         check_subscription(name)
-        plan = planner.plan_client_metrics(resource)
+        plan = planner.plan_client_metrics(changes)
         await services.configs.change_client_metrics(name, plan, validate_only=validate_only)
     else:
         broker_id = broker_of(services, name)

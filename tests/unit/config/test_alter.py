@@ -5,6 +5,7 @@ import pytest
 from ottla.config.alter import (
     AlterOperation,
     ConfigChange,
+    RelevantChanges,
     alter_broker,
     alter_group,
     alter_topic,
@@ -13,6 +14,7 @@ from ottla.config.alter import (
     replace_topic,
 )
 from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TOPIC_SETTINGS
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
@@ -163,3 +165,29 @@ def test_a_group_refuses(name: str, operation: int, value: str | None, code: Err
     with pytest.raises(KafkaError) as caught:
         alter_group({}, [ConfigChange(name, operation, value)], BROKER)
     assert caught.value.code is code
+
+
+def test_of_many_changes_those_that_make_a_difference_are_planned_with() -> None:
+    changes = RelevantChanges()
+    for number in range(1000):
+        changes.take(ConfigChange(f"deleted-{number}", DELETE, None), TOPIC_SETTINGS)
+    changes.take(ConfigChange("retention.ms", SET, "5"), TOPIC_SETTINGS)
+    current = {"deleted-7": "x", "flush.ms": "2"}
+    assert changes.of(current) == [
+        ConfigChange("deleted-7", DELETE, None),
+        ConfigChange("retention.ms", SET, "5"),
+    ]
+    assert alter_topic(current, changes.of(current), BROKER) == {
+        "flush.ms": "2",
+        "retention.ms": "5",
+    }
+
+
+def test_of_many_unknown_settings_the_first_is_refused() -> None:
+    changes = RelevantChanges()
+    for name in ("retention.ms", "foo", "bar"):
+        changes.take(ConfigChange(name, SET, "5"), TOPIC_SETTINGS)
+    with pytest.raises(KafkaError, match="foo"):
+        alter_topic({}, changes.of({}), BROKER)
+    with pytest.raises(KafkaError, match="foo"):
+        replace_topic(changes.set(), BROKER)

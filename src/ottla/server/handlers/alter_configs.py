@@ -3,8 +3,11 @@ default. Kept for old clients: IncrementalAlterConfigs has taken its place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.config.alter import (
     ConfigChange,
+    RelevantChanges,
     replace_broker,
     replace_client_metrics,
     replace_group,
@@ -40,23 +43,21 @@ class _Replacement:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def changes(self, resource: AlterConfigsResource) -> list[ConfigChange]:
-        return set_changes(_configs(resource))
+    def changes(self, resource: AlterConfigsResource) -> Iterator[ConfigChange]:
+        return set_changes((one.name, one.value) for one in resource.configs)
 
-    def plan_topic(self, resource: AlterConfigsResource) -> Plan:
-        return lambda _: replace_topic(_configs(resource), self._services.config)
+    def plan_topic(self, changes: RelevantChanges) -> Plan:
+        return lambda _: replace_topic(changes.set(), self._services.config)
 
     def plan_broker(self, resource: AlterConfigsResource, *, per_broker: bool) -> Plan:
         return lambda _: replace_broker(
-            _configs(resource), self._services.config, per_broker=per_broker
+            [(one.name, one.value) for one in resource.configs],
+            self._services.config,
+            per_broker=per_broker,
         )
 
-    def plan_group(self, resource: AlterConfigsResource) -> Plan:
-        return lambda _: replace_group(_configs(resource), self._services.config)
+    def plan_group(self, changes: RelevantChanges) -> Plan:
+        return lambda _: replace_group(changes.set(), self._services.config)
 
-    def plan_client_metrics(self, resource: AlterConfigsResource) -> Plan:
-        return lambda _: replace_client_metrics(_configs(resource))
-
-
-def _configs(resource: AlterConfigsResource) -> list[tuple[str, str | None]]:
-    return [(one.name, one.value) for one in resource.configs]
+    def plan_client_metrics(self, changes: RelevantChanges) -> Plan:
+        return lambda _: replace_client_metrics(changes.set())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla.config.alter import (
     ConfigChange,
+    RelevantChanges,
     alter_broker,
     alter_client_metrics,
     alter_group,
@@ -38,23 +41,19 @@ class _Alteration:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def changes(self, resource: AlterConfigsResource) -> list[ConfigChange]:
-        return _changes(resource)
+    def changes(self, resource: AlterConfigsResource) -> Iterator[ConfigChange]:
+        return (ConfigChange(one.name, one.config_operation, one.value) for one in resource.configs)
 
-    def plan_topic(self, resource: AlterConfigsResource) -> Plan:
-        return lambda old: alter_topic(old, _changes(resource), self._services.config)
+    def plan_topic(self, changes: RelevantChanges) -> Plan:
+        return lambda old: alter_topic(old, changes.of(old), self._services.config)
 
     def plan_broker(self, resource: AlterConfigsResource, *, per_broker: bool) -> Plan:
         return lambda old: alter_broker(
-            old, _changes(resource), self._services.config, per_broker=per_broker
+            old, list(self.changes(resource)), self._services.config, per_broker=per_broker
         )
 
-    def plan_group(self, resource: AlterConfigsResource) -> Plan:
-        return lambda old: alter_group(old, _changes(resource), self._services.config)
+    def plan_group(self, changes: RelevantChanges) -> Plan:
+        return lambda old: alter_group(old, changes.of(old), self._services.config)
 
-    def plan_client_metrics(self, resource: AlterConfigsResource) -> Plan:
-        return lambda old: alter_client_metrics(old, _changes(resource))
-
-
-def _changes(resource: AlterConfigsResource) -> list[ConfigChange]:
-    return [ConfigChange(one.name, one.config_operation, one.value) for one in resource.configs]
+    def plan_client_metrics(self, changes: RelevantChanges) -> Plan:
+        return lambda old: alter_client_metrics(old, changes.of(old))
