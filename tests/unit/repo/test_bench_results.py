@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.machine import commit
 from bench.results import KAFKA, OTTLA, Results
 from bench.start_parts import Answered, Part, import_times, parts
 
@@ -140,3 +142,29 @@ def test_imports_are_counted_with_whoever_of_ours_asked_for_them() -> None:
         "ottla.wire": 0.75,
         "ottla.broker": 0.125,
     }
+
+
+def test_a_run_names_the_newest_commit_that_has_more_than_results(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def committed(path: str, text: str) -> str:
+        (tmp_path / path).write_text(text)
+        git("add", path)
+        git("commit", "--quiet", "--no-gpg-sign", "--no-verify", "--message", path)
+        return git("rev-parse", "--short=7", "HEAD")
+
+    (tmp_path / "bench").mkdir()
+    git("init", "--quiet")
+    measured = committed("broker.py", "slow")
+    for result in ("bench/RESULTS.md", "bench/results.json"):
+        assert committed(result, "of a run") != measured
+        assert commit(tmp_path) == measured
+        (tmp_path / result).write_text("of the next run")
+    assert commit(tmp_path) == measured
+
+    (tmp_path / "broker.py").write_text("fast")
+    assert commit(tmp_path) == f"{measured}+"
+    assert committed("broker.py", "fast") == commit(tmp_path) != measured
