@@ -53,6 +53,7 @@ def test_the_topic_has_what_the_seed_makes(cli: Cli, kind: str, topic: str) -> N
     assert summary == {
         "records": len(events),
         "failed": 0,
+        "not_acknowledged": 0,
         "late": sum(e.is_late for e in events),
         "broken": sum(e.is_broken for e in events),
         "seed": 5,

@@ -136,7 +136,8 @@ def command(
     The same seed, rate and start give the same bytes, for which ottla.pipeline.generate computes
     the true results.
 
-    With --json: {"records", "failed", "late", "broken", "seed", "rate", "start_ms", "seconds"}.
+    With --json: {"records", "failed", "not_acknowledged", "late", "broken", "seed", "rate",
+    "start_ms", "seconds"}. Records that were not acknowledged may have been written.
     """
     if to_stdout and (as_json or topic is not None):
         raise click.UsageError("--to-stdout goes with neither --json nor --topic")
@@ -155,6 +156,7 @@ def command(
     facts = {
         "records": tally.delivered,
         "failed": tally.failed,
+        "not_acknowledged": tally.unacknowledged,
         "late": sent.late,
         "broken": sent.broken,
         "seed": seed,
@@ -165,12 +167,12 @@ def command(
     if as_json:
         print_json(facts)
     elif sent.is_interrupted:
-        warn(f"records: {_records_text(facts, topic)}; {_again_text(facts)}")
+        warn(f"records: {_records_text(facts, topic, tally)}; {_again_text(facts)}")
     else:
-        _print_facts(facts, topic)
+        _print_facts(facts, topic, tally)
     if sent.is_interrupted:
         return ExitCode.INTERRUPTED
-    return ExitCode.FAILED if tally.failed else ExitCode.OK
+    return ExitCode.OK if tally.is_whole else ExitCode.FAILED
 
 
 def _send_to_topic(
@@ -186,7 +188,7 @@ def _send_to_topic(
         sent = send_all(events, Topic(producer, topic, tally), paced_from_ms, stop, live)
         flush(producer, stop)
     live.clear()
-    tally.failed += len(producer)
+    tally.stop_waiting(producer)
     return sent, tally
 
 
@@ -228,19 +230,18 @@ def _show(live: LiveLine | None, sent: Sent) -> None:
         live.update(sent.records, sent.size_bytes // max(1, sent.records))
 
 
-def _print_facts(facts: dict[str, Any], topic: str) -> None:
+def _print_facts(facts: dict[str, Any], topic: str, tally: Tally) -> None:
     print_facts(
         [
-            ("records", _records_text(facts, topic)),
+            ("records", _records_text(facts, topic, tally)),
             ("among them", f"{facts['late']:,} late, {facts['broken']:,} broken"),
         ]
     )
     warn(_again_text(facts))
 
 
-def _records_text(facts: dict[str, Any], topic: str) -> str:
-    failed = f", {facts['failed']:,} failed" if facts["failed"] else ""
-    return f"{facts['records']:,} to {topic} in {facts['seconds']:.2f} s{failed}"
+def _records_text(facts: dict[str, Any], topic: str, tally: Tally) -> str:
+    return f"{tally.delivered:,} to {topic} in {facts['seconds']:.2f} s{tally.problems_text}"
 
 
 def _again_text(facts: dict[str, Any]) -> str:

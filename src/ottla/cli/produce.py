@@ -20,6 +20,14 @@ from ottla.cli.name_completion import complete_topic
 from ottla.cli.options import pairs
 
 _SHOWN_ERRORS = 3
+_OUTCOME_UNKNOWN = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    }
+)
+"""With these a record may be in the topic or not."""
 _LINES_A_POLL = 1000
 _POLL_S = 0.25
 _LAST_FLUSH_S = 1.5
@@ -69,18 +77,42 @@ class Tally:
     def __init__(self) -> None:
         self.delivered = 0
         self.failed = 0
-        self.fatal: str | None = None
+        """Refused: not in the topic."""
+        self.unacknowledged = 0
+        """May be in the topic or not."""
 
     def on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self.delivered += 1
+        elif error.code() in _OUTCOME_UNKNOWN:
+            self.unacknowledged += 1
+            self._show("acknowledged", message_of(KafkaException(error)))
         else:
             self.fail(message_of(KafkaException(error)))
 
     def fail(self, reason: str) -> None:
         self.failed += 1
-        if self.failed <= _SHOWN_ERRORS:
-            warn(f"a record was not delivered: {reason}")
+        self._show("delivered", reason)
+
+    def _show(self, what: str, reason: str) -> None:
+        if self.failed + self.unacknowledged <= _SHOWN_ERRORS:
+            warn(f"a record was not {what}: {reason}")
+
+    def stop_waiting(self, producer: Producer) -> None:
+        """For what is on its way still."""
+        self.unacknowledged += len(producer)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.failed + self.unacknowledged == 0
+
+    @property
+    def problems_text(self) -> str:
+        """Goes behind what was delivered; empty where all was."""
+        text = f", {self.failed:,} failed" if self.failed else ""
+        if self.unacknowledged:
+            text += f", {self.unacknowledged:,} not acknowledged (may have been written)"
+        return text
 
 
 @click.command("produce")
@@ -186,19 +218,18 @@ def _produce_all(producer: Producer, topic: str, source: BinaryIO, line_format: 
             warn(f"{error}; stopped there")
             exit_code = ExitCode.FAILED
         flush(producer, stop)
-    unsent = len(producer)
-    failed = f", {tally.failed + unsent} failed" if tally.failed + unsent else ""
+    tally.stop_waiting(producer)
     plural = "" if tally.delivered == 1 else "s"
-    warn(f"{tally.delivered:,} record{plural} written to {topic}{failed}")
+    warn(f"{tally.delivered:,} record{plural} written to {topic}{tally.problems_text}")
     if stop.is_set():
         return ExitCode.INTERRUPTED
-    if exit_code == ExitCode.OK and failed:
+    if exit_code == ExitCode.OK and not tally.is_whole:
         return ExitCode.FAILED
     return exit_code
 
 
 def flush(producer: Producer, stop: Event) -> None:
-    """Waits until all has been delivered, or has failed; not for long when told to stop."""
+    """Waits until the outcome of all is known; not for long when told to stop."""
     while len(producer) and not stop.is_set():
         producer.flush(_POLL_S)
     if stop.is_set():

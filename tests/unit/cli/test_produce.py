@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -98,6 +100,39 @@ def test_failed_records_are_counted_and_some_shown(capsys: pytest.CaptureFixture
     assert len(lines) == 4
     assert "MSG_SIZE_TOO_LARGE" in lines[0]
     assert lines[-1] == "ottla: 0 records written to t, 5 failed"
+
+
+def test_records_whose_outcome_is_unknown_are_not_said_to_have_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    exit_code, _ = run(b"a\n" * 5, PLAIN, KafkaError(KafkaError._MSG_TIMED_OUT))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert exit_code == 1
+    assert lines[0].startswith("ottla: a record was not acknowledged: ")
+    assert lines[-1] == (
+        "ottla: 0 records written to t, 5 not acknowledged (may have been written)"
+    )
+
+
+def test_on_ctrl_c_what_is_on_its_way_is_not_said_to_have_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Silent(FakeProducer):
+        """Of a broker that does not answer; told to stop with the first wait."""
+
+        def poll(self, _timeout: float) -> None:
+            stop.set()
+
+    stop = threading.Event()
+    monkeypatch.setattr("ottla.cli.produce.stoppable", lambda: nullcontext(stop))
+    producer: Any = Silent()
+    exit_code = _produce_all(producer, "t", io.BytesIO(b"a\nb\nc\n"), PLAIN)
+
+    assert exit_code == 130
+    assert capsys.readouterr().err == (
+        "ottla: 0 records written to t, 2 not acknowledged (may have been written)\n"
+    )
 
 
 def test_a_record_that_is_refused_at_once_is_counted_too(
