@@ -79,7 +79,7 @@ class Feed:
                 self._producer.poll(0)
 
     def _produce(self, event: Event[Any]) -> None:
-        while True:
+        while not self._is_stopping.is_set():
             try:
                 # The record's own timestamp is left to the client: it is now, not the site's time.
                 self._producer.produce(

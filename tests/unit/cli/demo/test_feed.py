@@ -123,6 +123,21 @@ def test_a_full_queue_is_waited_for() -> None:
     assert feed.sent == 10
 
 
+def test_it_stops_while_the_queue_is_full() -> None:
+    class Full(FakeProducer):
+        def poll(self, timeout: float) -> None:
+            super().poll(timeout)
+            if self.full_times:
+                feed._is_stopping.set()
+
+    producer = Full()
+    producer.full_times = 1000
+    feed = feed_over(producer)
+    feed.send(lambda: 3600.0)  # each event is due
+
+    assert (feed.sent, producer.full_times) == (0, 999)
+
+
 def test_what_was_not_delivered_is_told() -> None:
     producer = FakeProducer(KafkaError._MSG_TIMED_OUT)
     feed = feed_over(producer)
