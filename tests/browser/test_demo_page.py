@@ -1,4 +1,4 @@
-"""The demo's page of plots in a real browser: what a script can see of how it looks, and pictures
+"""The demo's page of charts in a real browser: what a script can see of how it looks, and pictures
 in .cache/screenshots for those who look at it themselves."""
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_it_ends_by_itself_with_every_record_read_back(
 
     assert (done.returncode, done.stderr) == (0, "")
     *lines, last = done.stdout.splitlines()
-    assert lines[1].startswith("plots, live: http://127.0.0.1:")
+    assert lines[1].startswith("charts, live: http://127.0.0.1:")
     assert lines[-1].lstrip().startswith("2.")
     (page,) = tmp_path.iterdir()
     written, read_back = (int(text.replace(",", "")) for text in re.findall(r"[\d,]{3,}", last)[:2])

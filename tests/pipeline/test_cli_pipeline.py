@@ -105,7 +105,7 @@ def test_what_a_terminal_shows(
     table, said = frames[-1].split("ottla: ")
     assert said.startswith(f"rows read: lines {RECORDS}, error-rates {RECORDS}; written to topics")
     assert max(map(len, table.splitlines())) <= 80
-    assert "all was read; `ottla pipeline run logs` goes on from here" in table
+    assert "all was read; `ottla pipeline run logs` continues from here" in table
     rows = {line.split()[0]: line.split() for line in table.splitlines() if line.strip()}
     assert rows["QUERY"][:3] == ["QUERY", "BATCH", "ROWS"]
     assert rows["lines"][2] == rows["error-rates"][2] == str(RECORDS)

@@ -112,7 +112,7 @@ def test_a_pipeline_that_runs(cli: PipelineCli, topic: str, environment: dict[st
         terminal.wait_for(RUNNING, 200)
         terminal.press_control_c()
         check(terminal, 0)
-    assert "stopped; `ottla pipeline run logs` goes on from here" in terminal.text
+    assert "stopped; `ottla pipeline run logs` continues from here" in terminal.text
     assert {one["state"] for one in cli.status().values()} == {"ended"}
     assert cli.rows("logs") + cli.rows("dead_letters") == RECORDS
     assert os.listdir(environment["TMPDIR"]) == []

@@ -47,7 +47,7 @@ def test_results_come_and_ctrl_c_leaves_the_page_only(
         assert lines[-1], f"it ended: {demo.stderr.read() if demo.stderr else ''}"
     # The broker is shown from the beginning, and how far Spark is.
     assert re.search(r"[\d,]+ records written .* end to end p50 .*; Spark starts", lines[3])
-    url = lines[1].removeprefix("plots, live: ").strip()
+    url = lines[1].removeprefix("charts, live: ").strip()
     with urllib.request.urlopen(url, timeout=30) as answer:
         assert "page views · " in answer.read().decode()
     started = psutil.Process(demo.pid).children(recursive=True)

@@ -338,7 +338,7 @@ def _hints(snapshot: Snapshot) -> Table:
     grid.add_column(width=_HINT, no_wrap=True)
     grid.add_column(overflow="fold")
     url = Text(snapshot.page_url, style=f"cyan link {snapshot.page_url}")
-    grid.add_row(_dim("plots, live"), url)
+    grid.add_row(_dim("charts, live"), url)
     for index, command in enumerate(snapshot.commands):
         grid.add_row(_dim("another terminal") if index == 0 else "", Text(command, style="bold"))
     return grid

@@ -1,5 +1,5 @@
 "use strict";
-// What a point says, where the pointer is. It stays while the plots are renewed.
+// What a point says, where the pointer is. It stays while the charts are renewed.
 let pointer = null;
 
 function point() {

@@ -1,4 +1,4 @@
-"""The demo's page of plots: live, and as one file that needs nothing else; in light and dark."""
+"""The demo's page of charts: live, and as one file that needs nothing else; in light and dark."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def content(snapshot: Snapshot) -> str:
             *_rankings(spark.results),
             _sessions(spark.results),
         ]
-    return f'<dl class="facts">{_facts(snapshot)}</dl><div class="plots">{"".join(figures)}</div>'
+    return f'<dl class="facts">{_facts(snapshot)}</dl><div class="charts">{"".join(figures)}</div>'
 
 
 def script() -> str:

@@ -95,8 +95,8 @@ def _spark(stack: ExitStack, cluster: Cluster) -> Spark:
     settings = {
         # On a laptop that slept, records are gone before Spark has read them: it goes on without.
         "source.failOnDataLoss": "false",
-        # Spark removes files of a shuffle when Java has collected what stood for it: 8 files a
-        # second, which were 14,000 with the 30 minutes that it has by itself.
+        # Spark removes files of a shuffle when Java has collected what stood for it, by itself
+        # every 30 minutes: by then they are many thousands.
         "spark.cleaner.periodicGC.interval": "5min",
     }
     pipeline = ChildPipeline("activity", cluster.bootstrap, settings)
@@ -180,7 +180,7 @@ class Demo:
         print(
             f"ottla {snapshot.version} on {snapshot.bootstrap}, ready in {snapshot.ready_s:.2f} s"
         )
-        print(f"plots, live: {self.page_url}")
+        print(f"charts, live: {self.page_url}")
         print(f"in another terminal: {', '.join(snapshot.commands)}", flush=True)
         next_s = _LINE_S
         while goes_on():

@@ -220,7 +220,7 @@ def _held_java(job: Job, settings: Settings) -> Iterator[Callable[[JavaProcess],
         died_of = next((java.died_of for java in started if java.died_of is not None), None)
         if died_of is None:
             raise
-        again = f"`{command_line(f'pipeline run {job.name}')}` goes on from the last whole batch"
+        again = f"`{command_line(f'pipeline run {job.name}')}` continues from the last whole batch"
         if is_stopping():  # the two were told together, as a service manager does
             raise Failure(f"stopped; {again}", ExitCode.INTERRUPTED) from error
         text = f"Java, which runs Spark, died ({died_of}); {again}; see {_log_path(settings)}"
@@ -345,7 +345,7 @@ class _Shown:
         self._is_running = False
         done = "all was read" if is_whole else "stopped"
         again = command_line(f"pipeline run {self._job}")
-        self._note = f"{done}; `{again}` goes on from here"
+        self._note = f"{done}; `{again}` continues from here"
 
     def refresh(self) -> None:
         if self._live is not None and self._run is not None:

@@ -1,4 +1,4 @@
-"""The page of plots. tests/browser looks at it in a browser."""
+"""The page of charts. tests/browser looks at it in a browser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outline(HTMLParser):
         self.texts.append(data.strip())
 
 
-def test_it_has_all_plots_and_needs_nothing_else() -> None:
+def test_it_has_all_charts_and_needs_nothing_else() -> None:
     outline = Outline(page(a_snapshot(spark=a_spark_snapshot()), is_live=False))
 
     assert (outline.tags.count("figure"), outline.tags.count("svg")) == (8, 6)

@@ -124,7 +124,7 @@ def test_elsewhere_than_on_a_terminal_it_says_where_all_is(
     demo.show(None, stop)
 
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "plots, live: http://127.0.0.1:8123/",
+        "charts, live: http://127.0.0.1:8123/",
         "in another terminal: ottla consume activity, ottla topics list",
     ]
 
