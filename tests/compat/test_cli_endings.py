@@ -221,6 +221,10 @@ def test_a_broker(tmp_path: Path) -> None:
         where = f"{number.name} at {moment_s} s: {exit_code}\n{text}"
         assert exit_code == 0, where
         assert not [word for word in BAD_WORDS if word in text], where
+        if number == signal.SIGINT:
+            assert text.endswith("\n"), where
+        if " ready: " in text:
+            assert text.count(f"ottla: stopped; the data stay in {tmp_path}") == 1, where
 
 
 def test_the_small_demo(tmp_path: Path) -> None:

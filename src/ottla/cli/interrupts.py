@@ -24,7 +24,7 @@ from itertools import islice
 from threading import Event
 from typing import TypeVar
 
-from ottla.cli.early_exit import SIGNALS, handle_signals
+from ottla.cli.early_exit import CLEAR_LINE, SIGNALS, handle_signals
 
 GRACE_S = 2.5
 """A command that was told to stop and has not ended after this time is ended."""
@@ -33,8 +33,9 @@ _ONCE_MORE = (signal.SIGINT, signal.SIGTERM)
 """Of who does not want to wait."""
 _HANDLER_S = 0.5
 """Much longer than the thread takes on a busy machine, and still short if it has to wait."""
+_CLAIMED_S = 1.0
+"""For the last words of the main thread."""
 _STDOUT, _STDERR = 1, 2
-_CLEAR_LINE = b"\r\x1b[K"
 _SHOW_CURSOR = b"\x1b[?25h"
 
 T = TypeVar("T")
@@ -53,6 +54,9 @@ class Watcher:
         self._is_reading = False
         self._is_told = False
         self._at_end: list[Callable[[], object]] = []
+        self._end_lock = threading.Lock()
+        """Whoever ends the process takes it, and never gives it back."""
+        self._is_claimed = False
         self._signals, self._wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
@@ -83,6 +87,13 @@ class Watcher:
         finally:
             self._at_end.remove(action)
 
+    def claim_end(self) -> None:
+        """The main thread may say why it ends, and end with its own exit code. Where the other
+        thread has begun to end the process, this never returns: nobody would see what it says."""
+        if not self._is_claimed:
+            self._end_lock.acquire()
+            self._is_claimed = True
+
     def read(self, items: Iterator[T]) -> Iterator[T]:
         read: list[T] = []
         try:
@@ -107,6 +118,8 @@ class Watcher:
 
         No longer than that: what was interrupted may have the lock that `_watch` needs, of this
         object or of the event. That is also why it looks at the event and does not wait for it."""
+        if self._is_claimed:
+            return  # it ends by itself
         is_first, self._is_told = not self._is_told, True
         if not is_first and number == signal.SIGHUP:
             return
@@ -124,7 +137,7 @@ class Watcher:
                 self.stop.set()
         if is_stoppable:
             if number == signal.SIGINT and os.isatty(_STDERR):
-                os.write(_STDERR, _CLEAR_LINE)  # of the ^C that the terminal shows
+                os.write(_STDERR, CLEAR_LINE.encode())
             until_s = None if self._grace_s is None else time.monotonic() + self._grace_s
             # A terminal that is closed says so by itself, and its shell once more.
             number = self._next_signal(_ONCE_MORE, until_s)
@@ -140,6 +153,8 @@ class Watcher:
                 return number
 
     def _end(self, number: int | None) -> None:
+        # Not without end: what the main thread says may wait for whoever reads it.
+        self._end_lock.acquire(timeout=_CLAIMED_S)
         try:
             terminal = _silenced()
             if os.isatty(terminal):
@@ -198,6 +213,12 @@ def at_end(action: Callable[[], object]) -> Iterator[None]:
         return
     with _watcher.at_end(action):
         yield
+
+
+def claim_end() -> None:
+    """Before the main thread says why it ends: see Watcher."""
+    if _watcher is not None:
+        _watcher.claim_end()
 
 
 def take_over() -> None:

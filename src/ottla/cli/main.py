@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ottla import __version__
@@ -25,11 +25,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _exit_code_of(args, when_interrupted)
     exit_at_once(when_interrupted)
     open_closed_streams()
+    claim_end = _nothing
     if args[:1] != ["start"]:
-        from ottla.cli.interrupts import watch
+        from ottla.cli import interrupts
 
-        watch(when_interrupted)
-    exit_code = _exit_code_of(args, when_interrupted)
+        interrupts.watch(when_interrupted)
+        claim_end = interrupts.claim_end
+    exit_code = _exit_code_of(args, when_interrupted, claim_end)
+    claim_end()
     # Without the interpreter's own shutdown: it gives signals back to the system before it is
     # done, complains of a reader that has gone, and has nothing to do for us.
     for stream in (sys.stdout, sys.stderr):
@@ -49,11 +52,19 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", closefd=False))
 
 
-def _exit_code_of(args: list[str], when_interrupted: int) -> int:
+def _nothing() -> None:
+    pass
+
+
+def _exit_code_of(
+    args: list[str], when_interrupted: int, claim_end: Callable[[], None] = _nothing
+) -> int:
+    """`claim_end` is called before it says what went wrong."""
     try:
         exit_code = _run(args)
         sys.stdout.flush()
     except Failure as failure:
+        claim_end()
         warn(str(failure))
         exit_code = failure.exit_code
     except KeyboardInterrupt:
@@ -64,6 +75,7 @@ def _exit_code_of(args: list[str], when_interrupted: int) -> int:
         if error.errno not in _DISK_FULL:
             raise
         where = "" if error.filename is None else f" {error.filename}"
+        claim_end()
         warn(f"could not write{where}: {error.strerror}")
         return ExitCode.FAILED
     return when_interrupted if exit_code == ExitCode.INTERRUPTED else exit_code

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla import __version__
 from ottla.cli.command_line import command_line
-from ottla.cli.errors import ExitCode, Failure
+from ottla.cli.early_exit import CLEAR_LINE
+from ottla.cli.errors import ExitCode, Failure, warn
 from ottla.cli.logs import LEVELS, set_up_logs
 from ottla.cli.start_times import StartTimes
 
@@ -189,13 +190,16 @@ def run(settings: Settings) -> int:
         log.info("the start took: %s", times)
 
     try:
-        return run_broker(config, on_ready=ready, passed=times.passed)
+        exit_code = run_broker(config, on_ready=ready, passed=times.passed)
     except (BrokerStartRefused, KafkaError, StoreError, OSError) as error:
         from ottla.cli.start_problems import in_words
 
         raise Failure(f"the broker could not start: {in_words(error, config)}") from error
     finally:
         gc.enable()
+    if exit_code == ExitCode.OK and sys.stderr.isatty():
+        _say_stopped(config)
+    return exit_code
 
 
 def _check_data_dir(config: BrokerConfig, settings: Settings) -> None:
@@ -302,6 +306,11 @@ def _say_ready(info: ReadyInfo, started_s: float) -> None:
     )
     if sys.stdout.isatty() and info.addresses:
         _say_what_to_try(info.addresses[0])
+
+
+def _say_stopped(config: BrokerConfig) -> None:
+    sys.stderr.write(CLEAR_LINE)
+    warn(f"stopped; the data stay in {', '.join(config.log_dirs)}")
 
 
 def _say_what_to_try(address: str) -> None:

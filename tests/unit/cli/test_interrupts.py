@@ -156,6 +156,48 @@ with interrupts.at_end(kill):
         assert end_of(process) == (7, "")
 
 
+def test_what_nobody_would_see_changes_no_exit_code() -> None:
+    """The grace is over: a main thread that fails meanwhile has no place to say why."""
+    code = """
+import os, threading
+is_ending = threading.Event()
+def end():
+    is_ending.set()
+    time.sleep(0.5)
+with interrupts.stoppable(0.1), interrupts.at_end(end):
+    say('ready')
+    is_ending.wait()
+    interrupts.claim_end()
+    os._exit(3)
+"""
+    with running(code) as process:
+        process.send_signal(signal.SIGTERM)
+        assert end_of(process) == (7, "")
+
+
+def test_last_words_are_not_cut_off() -> None:
+    code = """
+import os, signal
+interrupts._CLAIMED_S = 30.0
+say('ready')
+interrupts.claim_end()
+signal.raise_signal(signal.SIGINT)
+time.sleep(0.1)
+say('it failed')
+interrupts.claim_end()
+os._exit(3)
+"""
+    with running(code) as process:
+        assert end_of(process) == (3, "it failed\n")
+
+
+def test_last_words_that_nobody_reads_are_not_waited_for() -> None:
+    code = "interrupts._CLAIMED_S = 0.1; interrupts.claim_end(); say('ready'); time.sleep(60)"
+    with running(code) as process:
+        process.send_signal(signal.SIGINT)
+        assert end_of(process) == (7, "")
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_can_ask_whether_it_was_told(number: signal.Signals) -> None:
     code = """
@@ -244,6 +286,7 @@ def test_what_shall_go_on_goes_on() -> None:
 
 
 def test_nobody_is_told_where_no_thread_watches() -> None:
+    interrupts.claim_end()
     with interrupts.stoppable() as stop, interrupts.at_end(lambda: None):
         assert isinstance(stop, threading.Event)
         assert not stop.is_set()

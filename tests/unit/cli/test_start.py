@@ -195,3 +195,26 @@ def test_on_a_terminal_it_says_what_to_try_next(
     assert ready.startswith(f"ottla {__version__} ready: ")
     assert f"  echo hello | ottla produce greetings{options}" in more
     assert f"  ottla consume greetings --from-beginning{options}" in more
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "exit_code", "said"),
+    [
+        (True, 0, "\r\x1b[Kottla: stopped; the data stay in {folder}\n"),  # over the ^C
+        (True, 1, ""),  # the log has said what happened
+        (False, 0, ""),
+    ],
+)
+def test_on_a_terminal_it_says_that_it_has_stopped(
+    is_terminal: bool,
+    exit_code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    monkeypatch.setattr("ottla.broker.run", lambda config, **_: exit_code)
+
+    assert run(Settings(data_dir=str(tmp_path))) == exit_code
+    assert capsys.readouterr().err == said.format(folder=tmp_path)
