@@ -6,8 +6,8 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,47 +42,79 @@ def prepare(as_json: bool) -> None:
 
     Runs a pipeline on a broker of its own and keeps what Java has loaded for it, ready to use: some
     180 MB in the user's cache folder (~/.cache/ottla). It takes up to a minute. `pipeline run` and
-    `demo` use it from then on; the set-up of a clone has done it already.
+    `demo` use it from then on. In a clone of the repository the set-up has run it already.
 
     With --json: {"archive", "size_bytes", "seconds"}.
     """
     need_extra()
     began_s = time.monotonic()
-    path = _prepared(began_s)
+    archive = _archive()
+    if (path := archive.path()) is not None:
+        done, after = "Spark is prepared already", ""
+    else:
+        path = _made(archive, began_s)
+        done, after = "prepared", f", after {time.monotonic() - began_s:.0f} s"
     seconds, size_bytes = time.monotonic() - began_s, path.stat().st_size
     if as_json:
         found = {"archive": str(path), "size_bytes": size_bytes, "seconds": round(seconds, 1)}
         print_json(found)
     else:
-        warn(f"prepared: {path} ({size_text(size_bytes)}), after {seconds:.0f} s")
+        warn(f"{done}: {path} ({size_text(size_bytes)}){after}")
 
 
-def _prepared(began_s: float) -> Path:
-    """Where the archive is."""
+def _archive() -> ClassArchive:
     from ottla.pipeline.run.java import NoJava, find_java
     from ottla.pipeline.run.session import class_archive
+    from ottla.pipeline.run.user_cache import cache_folder
 
     try:
         archive = class_archive(find_java())
     except NoJava as error:
         raise Failure(str(error)) from error
     if archive is None:
-        raise Failure("the user's cache folder cannot be written to: set XDG_CACHE_HOME to another")
-    if (path := archive.path()) is not None:
-        return path
-    with archive.lock() as is_ours:
+        with _writable_cache():
+            cache_folder()
+        raise Failure("Spark cannot be prepared: a file of Java or of Spark is missing")
+    return archive
+
+
+@contextmanager
+def _writable_cache() -> Iterator[None]:
+    """Names the folder where it is not."""
+    try:
+        yield
+    except OSError as error:
+        what = str(error) if error.strerror is None else f"{error.filename}: {error.strerror}"
+        raise Failure(
+            f"the cache folder cannot be used: {what}; make it one that only you can write to, or "
+            "set XDG_CACHE_HOME to another folder"
+        ) from error
+
+
+def _made(archive: ClassArchive, began_s: float) -> Path:
+    """Where it is."""
+    with _writable_cache(), archive.lock() as is_ours:
         if not is_ours:
             raise Failure("another process is preparing Spark: wait until it is done")
-        try:
-            folder = archive.stem.with_suffix(".run")
-            with _emptied(folder):
+        folder, log = archive.stem.with_suffix(".run"), archive.log
+        log.unlink(missing_ok=True)
+        with _emptied(folder):
+            try:
                 _run_job(archive, folder, began_s)
-        except OSError as error:
-            raise Failure(f"Spark was not prepared: {error}") from error
+            except _NotPrepared as error:
+                see = ""
+                with suppress(OSError):
+                    shutil.copyfile(folder / "spark.log", log)
+                    see = f"; see {log}"
+                raise Failure(f"Spark was not prepared: {error}{see}") from error
         path = archive.keep()
     if path is None:
         raise Failure("Java wrote no archive: is the disk full, or is it no OpenJDK?")
     return path
+
+
+class _NotPrepared(Exception):
+    """Says why."""
 
 
 @contextmanager
@@ -100,56 +132,70 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 
 def _run_job(archive: ClassArchive, folder: Path, began_s: float) -> None:
-    from ottla.cli.child_broker import ChildBroker
+    """Raises _NotPrepared. Where Java dies, whatever it was asked for fails, and none says why."""
     from ottla.pipeline.run.causes import cause_of
-    from ottla.pipeline.run.java_process import JavaEnded
-    from ottla.pipeline.run.runner import JobFailed, JobRun
+
+    started: list[JavaProcess] = []
+    try:
+        with ExitStack() as stack:
+
+            def hold(java: JavaProcess) -> None:
+                started.append(java)
+                stack.enter_context(at_end(java.kill))
+                stack.callback(java.end, _JAVA_PATIENCE_S)
+
+            _run_on(stack, hold, archive, folder, began_s)
+    except Failure:
+        raise
+    except Exception as error:
+        died_of = next((java.died_of for java in started if java.died_of is not None), None)
+        if died_of is None:
+            raise _NotPrepared(cause_of(error)) from error
+        raise _NotPrepared(f"Java, which runs Spark, died ({died_of})") from error
+
+
+def _run_on(
+    stack: ExitStack,
+    hold: Callable[[JavaProcess], None],
+    archive: ClassArchive,
+    folder: Path,
+    began_s: float,
+) -> None:
+    from ottla.cli.child_broker import ChildBroker
+    from ottla.pipeline.run.runner import JobRun
     from ottla.pipeline.run.session import new_session
     from ottla.pipeline.run.settings import new_settings
 
     def on_stage(stage: Stage) -> None:
         warn(stage_line(stage, time.monotonic() - began_s))
 
-    with ExitStack() as stack:
-        broker = ChildBroker(is_on_usual_port=False)
-        stack.enter_context(at_end(broker.end))
-        stack.enter_context(broker)
-        _generate(broker.bootstrap)
-        places = {
-            "bootstrap": broker.bootstrap,
-            "folder": str(folder),
-            "lake": str(folder / "lake"),
-        }
-        job = known_job(_JOB)
-        settings = new_settings(job, places)
-
-        def hold(java: JavaProcess) -> None:
-            stack.enter_context(at_end(java.kill))
-            stack.callback(java.end, _JAVA_PATIENCE_S)
-
-        try:
-            spark = new_session(
-                "ottla-prepare",
-                settings={
-                    "spark.local.dir": str(folder / "spark"),
-                    "spark.driver.extraJavaOptions": shlex.join(_java_options(folder)),
-                },
-                folder=folder,
-                on_stage=on_stage,
-                on_java=hold,
-                archive_to_make=archive,
-            )
-            stack.callback(spark.stop)
-            # Spark's own handler would only cancel what it computes.
-            take_over()
-            run = JobRun(job, settings, spark, is_once=True, on_stage=on_stage)
-            stack.callback(run.close)
-            run.start()
-            while run.poll():
-                time.sleep(_POLL_S)
-        except (JavaEnded, JobFailed) as error:
-            raise Failure(f"Spark was not prepared: {cause_of(error)}") from error
-        warn(f"{time.monotonic() - began_s:5.1f} s  all read; Java writes its archive")
+    broker = ChildBroker(is_on_usual_port=False)
+    stack.enter_context(at_end(broker.end))
+    stack.enter_context(broker)
+    _generate(broker.bootstrap)
+    places = {"bootstrap": broker.bootstrap, "folder": str(folder), "lake": str(folder / "lake")}
+    job = known_job(_JOB)
+    settings = new_settings(job, places)
+    spark = new_session(
+        "ottla-prepare",
+        settings={
+            "spark.local.dir": str(folder / "spark"),
+            "spark.driver.extraJavaOptions": shlex.join(_java_options(folder)),
+        },
+        folder=folder,
+        on_stage=on_stage,
+        on_java=hold,
+        archive_to_make=archive,
+    )
+    stack.callback(spark.stop)
+    # Spark's own handler would only cancel what it computes.
+    take_over()
+    run = JobRun(job, settings, spark, is_once=True, on_stage=on_stage)
+    stack.callback(run.close)
+    run.start()
+    while run.poll():
+        time.sleep(_POLL_S)
+    warn(f"{time.monotonic() - began_s:5.1f} s  all read; Java writes its archive")
 
 
 def _java_options(folder: Path) -> list[str]:

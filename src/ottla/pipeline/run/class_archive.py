@@ -25,7 +25,7 @@ from ottla.pipeline.run.user_cache import cache_folder
 
 _UNUSED_S = 30 * 86_400
 _BASE_TIMEOUT_S = 300
-_BASE, _UNFINISHED = ".base", ".part"
+_BASE, _LOG, _UNFINISHED = ".base", ".log", ".part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,11 @@ class ClassArchive:
             made.unlink(missing_ok=True)
 
     @property
+    def log(self) -> Path:
+        """Of a run that was to make it and failed."""
+        return self.stem.with_suffix(_LOG)
+
+    @property
     def _made(self) -> Path:
         return self.stem.with_suffix(_UNFINISHED)
 
@@ -145,7 +150,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 
 def _delete_unused(folder: Path) -> None:
-    for pattern in (f"classes-*{suffix}" for suffix in (".jsa", _BASE)):
+    for pattern in (f"classes-*{suffix}" for suffix in (".jsa", _BASE, _LOG)):
         for path in folder.glob(pattern):
             with contextlib.suppress(FileNotFoundError):  # another process does the same
                 if time.time() - path.stat().st_mtime > _UNUSED_S:

@@ -29,6 +29,9 @@ class Spark:
         self.archive = "classes"
         """What Java writes; nothing where that is empty."""
         self.fails_with: Exception | None = None
+        self.dies_of: str | None = None
+        """Known when it has ended."""
+        self.log = ""
         self.records = 0
         self.sessions = 0
         self.settings: Settings | None = None
@@ -39,17 +42,22 @@ class Spark:
         *,
         archive_to_make: ClassArchive,
         on_java: Callable[[Any], None],
+        folder: Path,
         **_: object,
     ) -> Any:
         self.sessions += 1
+        if self.log:
+            (folder / "spark.log").write_text(self.log)
         made = archive_to_make.stem.with_suffix(".part")
 
         def end(patience_s: float) -> None:
             assert patience_s > 60
+            process.died_of = self.dies_of
             if self.archive:
                 made.write_text(self.archive)
 
-        on_java(SimpleNamespace(kill=lambda: None, end=end))
+        process = SimpleNamespace(kill=lambda: None, end=end, died_of=None)
+        on_java(process)
         return SimpleNamespace(stop=lambda: None)
 
     def run(self, job: Job, settings: Settings, spark: Any, **_: object) -> Any:
@@ -97,7 +105,7 @@ def test_what_java_has_loaded_for_a_pipeline_is_kept(
     path = archive.path()
     assert path is not None
     assert path.read_text() == "classes"
-    assert f"prepared: {path}" in text
+    assert f"ottla: prepared: {path} (7 B), after " in text
     assert spark.records == 1000
     # The broker, its data and what Spark wrote have gone.
     assert {one.suffix for one in tmp_path.iterdir()} == {".jsa", ".lock"}
@@ -105,6 +113,7 @@ def test_what_java_has_loaded_for_a_pipeline_is_kept(
     assert main(["pipeline", "prepare", "--json"]) == ExitCode.OK
     answer = json.loads(capsys.readouterr().out)
     assert (answer["archive"], answer["size_bytes"]) == (str(path), 7)
+    assert said(capsys, ExitCode.OK) == f"ottla: Spark is prepared already: {path} (7 B)\n"
     assert spark.sessions == 1
 
 
@@ -119,6 +128,23 @@ def test_a_run_that_fails_leaves_nothing(
     assert text.splitlines()[-1].startswith("ottla: Spark was not prepared: ")
     assert str(error) in text
     assert {one.suffix for one in tmp_path.iterdir()} == {".lock"}
+
+
+def test_a_java_that_dies_is_named_and_its_log_is_kept(
+    spark: Spark, archive: ClassArchive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.fails_with = ConnectionRefusedError(111, "Connection refused")
+    spark.dies_of, spark.log = "signal 9", "what Java said"
+    text = said(capsys, ExitCode.FAILED)
+    log = archive.log
+    assert text.splitlines()[-1] == (
+        f"ottla: Spark was not prepared: Java, which runs Spark, died (signal 9); see {log}"
+    )
+    assert log.read_text() == "what Java said"
+
+    spark.fails_with = spark.dies_of = None
+    said(capsys, ExitCode.OK)
+    assert {one.suffix for one in tmp_path.iterdir()} == {".jsa", ".lock"}
 
 
 def test_a_java_that_writes_none(spark: Spark, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,8 +170,37 @@ def test_without_a_java_it_says_so(
     assert said(capsys, ExitCode.FAILED) == "ottla: Spark needs Java 17\n"
 
 
-def test_a_cache_that_cannot_be_written(
-    archive: ClassArchive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_cache_that_cannot_be_made_is_named(
+    archive: ClassArchive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))
     monkeypatch.setattr(session, "class_archive", lambda java: None)
-    assert "set XDG_CACHE_HOME" in said(capsys, ExitCode.FAILED)
+    text = said(capsys, ExitCode.FAILED)
+    assert text.startswith(f"ottla: the cache folder cannot be used: {file}/ottla: Not a directory")
+    assert "set XDG_CACHE_HOME" in text
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    spark: Spark, archive: ClassArchive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = archive.stem.with_suffix(".lock")
+    lock.mkdir()  # root may write anywhere, but not that
+    text = said(capsys, ExitCode.FAILED)
+    assert text.startswith(f"ottla: the cache folder cannot be used: {lock}: Is a directory; ")
+    assert spark.sessions == 0
+
+
+def test_a_spark_without_its_files(
+    archive: ClassArchive,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "class_archive", lambda java: None)
+    assert "a file of Java or of Spark is missing" in said(capsys, ExitCode.FAILED)
