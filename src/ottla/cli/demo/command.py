@@ -42,8 +42,9 @@ def command(seconds: float | None, rate: int, small: bool, page: Path | None) ->
     """Start a broker, write the events of a generated web site to it, and show live what the
     activity pipeline computes from them on Spark.
 
-    The broker takes port 9092 if that is free. A page of charts is live on localhost while the demo
-    runs, and a file at the end. Ctrl-C stops the demo, and deletes the broker and its data.
+    The broker takes port 9092 if that is free. While the demo runs, a page of charts is live on
+    localhost; at the end it is saved as a file. Ctrl-C stops the demo, and deletes the broker and
+    its data.
     """
     missing = None if small else _missing()
     wanted = Wanted(seconds, rate, page, is_small=small or missing is not None)

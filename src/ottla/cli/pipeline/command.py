@@ -48,16 +48,16 @@ def command() -> None:
     ottla generate activity --rate 1000          input, in another terminal
     ottla pipeline run activity                  reads it, until Ctrl-C
     ottla pipeline status activity               how it is doing, from anywhere
-    ottla pipeline show activity                 what it has found out
+    ottla pipeline show activity                 its results
 
-    They need pip install 'ottla[pipeline]'. docs/pipelines/README.md says more.
+    Pipelines need pip install 'ottla[pipeline]'. docs/pipelines/README.md says more.
     """
 
 
 @command.command("list")
 @json_option
 def list_command(as_json: bool) -> None:
-    """List the pipelines that there are."""
+    """List all pipelines."""
     if as_json:
         print_json([{"name": name, "summary": text} for name, text in summaries().items()])
     else:
@@ -147,7 +147,7 @@ def _print_description(job: Job, settings: Settings, described: dict[str, Any]) 
     "--folder",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="That of the run. [default: ./ottla-pipeline/NAME]",
+    help="The --folder of the run. [default: ./ottla-pipeline/NAME]",
 )
 @json_option
 def status(name: str | None, folder: Path | None, as_json: bool) -> None:
@@ -204,7 +204,9 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
     show_default=True,
     help="How long to keep unneeded files, for readers and running batches.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say which files a vacuum would delete.")
+@click.option(
+    "--dry-run", is_flag=True, help="Change nothing; count the files to delete (--json names them)."
+)
 @json_option
 def maintain(
     tables: tuple[str, ...], lake: str | None, retention_hours: int, dry_run: bool, as_json: bool

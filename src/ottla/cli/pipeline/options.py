@@ -89,7 +89,7 @@ _OPTIONS = (
     click.option(
         "--folder",
         metavar="DIR",
-        help="Its checkpoints, progress and log. [default: ./ottla-pipeline/NAME]",
+        help="Where its checkpoints, progress and log are. [default: ./ottla-pipeline/NAME]",
     ),
     click.option(
         "--lake",
@@ -99,7 +99,7 @@ _OPTIONS = (
     click.option(
         "--master",
         metavar="URL",
-        help="Of Spark: local[N], spark://HOST:PORT; k8s://, yarn and sc:// are passed on, "
+        help="Spark's master: local[N], spark://HOST:PORT; k8s://, yarn and sc:// are passed on, "
         "untested. [default: local[*]]",
     ),
     click.option(

@@ -260,7 +260,7 @@ def test_java_may_be_told_to_stop_as_well(
     """As systemd does, which tells all processes of a service."""
     monkeypatch.setattr("ottla.cli.pipeline.run.is_stopping", lambda: True)
     text = said(capsys, exit_code, "run", "logs", "--json", "--folder", str(tmp_path), *once)
-    assert text == "ottla: stopped; `ottla pipeline run logs` goes on from the last whole batch\n"
+    assert text == "ottla: stopped; `ottla pipeline run logs` continues from the last whole batch\n"
 
 
 def test_a_replay_has_new_checkpoints(
