@@ -241,8 +241,8 @@ def dead_java(monkeypatch: pytest.MonkeyPatch, spark: FakeSpark) -> None:
 def test_java_that_dies_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, ExitCode.FAILED, "run", "logs", "--json", "--folder", str(tmp_path))
     assert text == (
-        "ottla: Java, which runs Spark, died (signal 9); `ottla pipeline run logs` goes on from "
-        f"the last whole batch; see {tmp_path / 'spark.log'}\n"
+        "ottla: Java, which runs Spark, died (signal 9); `ottla pipeline run logs` continues "
+        f"from the last whole batch; see {tmp_path / 'spark.log'}\n"
     )
 
 
