@@ -160,7 +160,6 @@ def status(name: str | None, folder: Path | None, as_json: bool) -> None:
 
     With --json: a list with one entry for each query.
     """
-    need_extra()
     from ottla.pipeline.run.progress import ProgressFolder
     from ottla.pipeline.run.run_lock import RunLock
     from ottla.pipeline.run.settings import DEFAULT_FOLDER, default_folder

@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ottla.pipeline.source.offsets import Position
-
 HISTORY = 30
 """So many of the last batches are remembered."""
 
@@ -52,6 +50,9 @@ class BatchProgress:
 
 
 def _lag(sources: list[Mapping[str, Any]]) -> int | None:
+    # With it comes pyarrow, which whoever only looks may not have.
+    from ottla.pipeline.source.offsets import Position
+
     found = None
     for source in sources:
         if isinstance(source["endOffset"], dict) and isinstance(source["latestOffset"], dict):

@@ -85,6 +85,20 @@ def test_status_of_what_ran_runs_and_died(
     assert (found["state"], found["process"]) == ("failed", None)
 
 
+def test_status_needs_nothing_of_the_extra(tmp_path: Path) -> None:
+    ProgressFolder(tmp_path).write(QueryProgress("logs", "lines", "a-group", state="ended"))
+    program = (
+        "import sys\n"
+        "from ottla.cli.pipeline.options import EXTRA\n"
+        "sys.modules.update(dict.fromkeys(EXTRA))\n"
+        "from ottla.cli.main import main\n"
+        "sys.exit(main(['pipeline', 'status', 'logs', '--folder', sys.argv[1]]))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[0] == "logs: not running"
+
+
 def test_status_of_a_folder_needs_a_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
