@@ -51,7 +51,13 @@ async def become_controller(
     events = EventQueue()
     events.start()
     topics = Topics(
-        writer, image, events, rng=rng, defaults=defaults, check_config=check_topic_config
+        writer,
+        image,
+        events,
+        clock=clock,
+        rng=rng,
+        defaults=defaults,
+        check_config=check_topic_config,
     )
     configs = Configs(writer, image, events)
     return Controller(topics, configs, events, leadership.controller_epoch)

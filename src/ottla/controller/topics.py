@@ -2,7 +2,8 @@
 
 Each change is planned from the picture (pure), written by one `multi`, and applied to the
 picture when the store has it. Everything runs in the controller's queue, so the picture cannot
-change between plan and write.
+change between plan and write, though the loop does other things meanwhile: a topic may have ten
+thousand partitions.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from ottla.coordination.image import (
 )
 from ottla.coordination.store import Create, Delete, Operation, Set
 from ottla.coordination.znodes import LeaderAndIsr, ReplicaAssignment, TopicAssignment
+from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, new_topic_id
+from ottla.kernel.slices import Slices
 
 USE_DEFAULT = -1
 
@@ -67,6 +70,7 @@ class Topics:
         image: ClusterImage,
         events: EventQueue,
         *,
+        clock: Clock,
         rng: random.Random,
         defaults: TopicDefaults,
         check_config: ConfigCheck,
@@ -74,6 +78,7 @@ class Topics:
         self._writer = writer
         self._image = image
         self._events = events
+        self._clock = clock
         self._rng = rng
         self._defaults = defaults
         self._check_config = check_config
@@ -83,9 +88,12 @@ class Topics:
 
         async def event() -> TopicCreated:
             await self._writer.refresh()
-            planned = self._plan_creation(topic)
+            slices = Slices(self._clock)
+            planned = await self._plan_creation(topic, slices)
             if not validate_only:
-                await self._writer.write(_creation(planned, self._image.topic_configs))
+                await self._writer.write(
+                    await _creation(planned, self._image.topic_configs, slices)
+                )
                 self._image.apply(planned)
             return planned
 
@@ -98,7 +106,8 @@ class Topics:
         async def event() -> TopicImage:
             await self._writer.refresh()
             image = self._find(topic)
-            await self._writer.write(_deletion(image, self._image.topic_configs))
+            slices = Slices(self._clock)
+            await self._writer.write(await _deletion(image, self._image.topic_configs, slices))
             self._image.apply(TopicDeleted(image))
             return image
 
@@ -120,13 +129,16 @@ class Topics:
             old = self._find(name)
             replicas = self._plan_growth(old, partition_count, assignments)
             first_new = len(old.partitions)
+            slices = Slices(self._clock)
             new = tuple(
-                self._partition(first_new + index, brokers)
-                for index, brokers in enumerate(replicas)
+                [
+                    self._partition(number, brokers)
+                    async for number, brokers in slices.of(enumerate(replicas, first_new))
+                ]
             )
             grown = TopicImage(name, old.id, old.partitions + new, old.version + 1)
             if not validate_only:
-                await self._writer.write(_growth(grown, new))
+                await self._writer.write(await _growth(grown, new, slices))
                 numbers = tuple(partition.partition for partition in new)
                 self._image.apply(TopicChanged(grown, numbers, first_new))
             return grown
@@ -150,7 +162,7 @@ class Topics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
         return image
 
-    def _plan_creation(self, topic: NewTopic) -> TopicCreated:
+    async def _plan_creation(self, topic: NewTopic, slices: Slices) -> TopicCreated:
         check_not_reserved(topic.name)
         check_topic_name(topic.name)
         if topic.name in self._image.topics:
@@ -162,8 +174,10 @@ class Topics:
         self._check_config(config)
         replicas = self._manual(topic) if topic.assignments else self._placed(topic)
         partitions = tuple(
-            self._partition(number, brokers, topic.leader_epochs.get(number, 0))
-            for number, brokers in enumerate(replicas)
+            [
+                self._partition(number, brokers, topic.leader_epochs.get(number, 0))
+                async for number, brokers in slices.of(enumerate(replicas))
+            ]
         )
         topic_id = topic.id or new_topic_id(self._rng)
         return TopicCreated(TopicImage(topic.name, topic_id, partitions), config)
@@ -314,7 +328,7 @@ def _without_nulls(config: Mapping[str, str | None]) -> dict[str, str]:
 # -- operations -------------------------------------------------------------------------
 
 
-def _assignment(topic: TopicImage) -> bytes:
+async def _assignment(topic: TopicImage, slices: Slices) -> bytes:
     return znodes.encode_topic(
         TopicAssignment(
             topic.id,
@@ -322,15 +336,17 @@ def _assignment(topic: TopicImage) -> bytes:
                 partition.partition: ReplicaAssignment(
                     partition.replicas, partition.adding_replicas, partition.removing_replicas
                 )
-                for partition in topic.partitions
+                async for partition in slices.of(topic.partitions)
             },
         )
     )
 
 
-def _partition_creations(topic: str, partitions: Sequence[PartitionImage]) -> list[Operation]:
+async def _partition_creations(
+    topic: str, partitions: Sequence[PartitionImage], slices: Slices
+) -> list[Operation]:
     operations: list[Operation] = []
-    for partition in partitions:
+    async for partition in slices.of(partitions):
         number = partition.partition
         state = LeaderAndIsr(
             partition.leader, partition.leader_epoch, partition.isr, partition.controller_epoch
@@ -342,8 +358,8 @@ def _partition_creations(topic: str, partitions: Sequence[PartitionImage]) -> li
     return operations
 
 
-def _creation(
-    created: TopicCreated, existing_configs: Mapping[str, Mapping[str, str]]
+async def _creation(
+    created: TopicCreated, existing_configs: Mapping[str, Mapping[str, str]], slices: Slices
 ) -> list[Operation]:
     name = created.topic.name
     config_path = znodes.topic_config_path(name)
@@ -351,24 +367,27 @@ def _creation(
     return [
         # Kafka's tools may have left settings of a topic that never came to be.
         Set(config_path, config) if name in existing_configs else Create(config_path, config),
-        Create(znodes.topic_path(name), _assignment(created.topic)),
+        Create(znodes.topic_path(name), await _assignment(created.topic, slices)),
         Create(znodes.partitions_path(name)),
-        *_partition_creations(name, created.topic.partitions),
+        *await _partition_creations(name, created.topic.partitions, slices),
     ]
 
 
-def _growth(grown: TopicImage, new: Sequence[PartitionImage]) -> list[Operation]:
+async def _growth(
+    grown: TopicImage, new: Sequence[PartitionImage], slices: Slices
+) -> list[Operation]:
+    assignment = await _assignment(grown, slices)
     return [
-        Set(znodes.topic_path(grown.name), _assignment(grown), grown.version - 1),
-        *_partition_creations(grown.name, new),
+        Set(znodes.topic_path(grown.name), assignment, grown.version - 1),
+        *await _partition_creations(grown.name, new, slices),
     ]
 
 
-def _deletion(
-    topic: TopicImage, existing_configs: Mapping[str, Mapping[str, str]]
+async def _deletion(
+    topic: TopicImage, existing_configs: Mapping[str, Mapping[str, str]], slices: Slices
 ) -> list[Operation]:
     operations: list[Operation] = []
-    for partition in topic.partitions:
+    async for partition in slices.of(topic.partitions):
         operations.append(Delete(znodes.partition_state_path(topic.name, partition.partition)))
         operations.append(Delete(znodes.partition_path(topic.name, partition.partition)))
     operations.append(Delete(znodes.partitions_path(topic.name)))

@@ -125,8 +125,6 @@ class SqliteStore(SingleOperations):
         return await self._call(self._opened().tree, path)
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        for operation in operations:
-            check_path(operation.path)
         return await self._call(self._opened().multi, operations)
 
     async def watch_node(self, path: str, callback: Callable[[], None]) -> Watch:

@@ -32,6 +32,7 @@ from ottla.coordination.store import (
     SessionExpired,
     Set,
     StoreUnusable,
+    check_path,
     parent_of,
 )
 from ottla.coordination.wakeup import Wakeup, remove_leftover
@@ -251,6 +252,8 @@ class Database:
     # -- writing ------------------------------------------------------------------------
 
     def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        for operation in operations:
+            check_path(operation.path)
         with self._transaction() as cursor:
             self._check_session(cursor)
             results = [self._apply(cursor, operation) for operation in operations]

@@ -57,16 +57,19 @@ class Watches:
         return self._children.keys()
 
     def mark_data(self, path: str) -> None:
-        self._marked.update(dict.fromkeys(self._node.get(path, ())))
+        if siblings := self._node.get(path):
+            self._marked.update(dict.fromkeys(siblings))
 
     def mark_children(self, path: str) -> None:
-        self._marked.update(dict.fromkeys(self._children.get(path, ())))
+        if siblings := self._children.get(path):
+            self._marked.update(dict.fromkeys(siblings))
 
     def mark_existence(self, path: str) -> None:
         self.mark_data(path)
-        self.mark_children(path)
-        if path != "/":
-            self.mark_children(parent_of(path))
+        if self._children:  # Of the many paths of a large topic hardly any is watched.
+            self.mark_children(path)
+            if path != "/":
+                self.mark_children(parent_of(path))
 
     def mark_all(self) -> None:
         for watches in (self._node, self._children):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 from ottla.kernel.clock import Clock
@@ -21,6 +21,14 @@ SLICE_S = 0.001
 STEPS_MAX = 512
 _RUN = 1000
 """So many names are sorted at a time."""
+
+
+def taking(things: list[T]) -> Iterator[T]:
+    """One after another, out of the list. For what nobody else refers to any more: to free ten
+    thousand logs takes a tenth of a second, in one go if the list goes in one go."""
+    things.reverse()
+    while things:
+        yield things.pop()
 
 
 async def let_others_run() -> None:

@@ -10,6 +10,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.kernel.slices import Slices, taking
 from ottla.kernel.workers import Workers
 from ottla.replication.append_memory import AppendMemory
 from ottla.replication.follower import Follower
@@ -197,13 +198,16 @@ class ReplicaManager:
                 partition.config_changed()
 
     async def delete(self, topic_id: TopicId, *topic_partitions: TopicPartition) -> None:
-        """Stops serving the partitions of a topic at once, then lets their files go."""
+        """Stops serving the partitions of a topic, then lets their files go."""
         self._topic_names.pop(topic_id, None)
-        self._offline.difference_update(topic_partitions)
-        gone = [self._partitions.pop(each, None) for each in topic_partitions]
-        for partition in gone:
-            if partition is not None:
-                await partition.end_role()
+        slices = Slices(self._clock)
+        gone: list[Partition] = []
+        async for each in slices.of(topic_partitions):
+            self._offline.discard(each)
+            if (partition := self._partitions.pop(each, None)) is not None:
+                gone.append(partition)
+        async for partition in slices.of(taking(gone)):
+            await partition.end_role()
         await self._logs.delete(*topic_partitions)
 
     def topic_partitions(self) -> set[TopicPartition]:

@@ -16,7 +16,7 @@ from ottla.kernel.disk import Disk, Lock
 from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
-from ottla.kernel.slices import Slices
+from ottla.kernel.slices import Slices, taking
 from ottla.kernel.workers import Workers
 from ottla.storage.checkpoint import format_checkpoint, format_offset, read_offsets
 from ottla.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
@@ -340,7 +340,8 @@ class LogManager:
     async def delete(self, *topic_partitions: TopicPartition) -> None:
         """Takes the logs away at once; their files follow after `file.delete.delay.ms`, so that
         fetches that are being sent come to their end."""
-        for log, path in await self._rename_away(topic_partitions, FolderKind.DELETE):
+        renamed = await self._rename_away(topic_partitions, FolderKind.DELETE)
+        async for log, path in Slices(self._clock).of(taking(renamed)):
             remove = partial(self._remove_folder, log.folder, path)
             self._clock.call_later(log.config.file_delete_delay_ms / 1000, remove)
 
@@ -357,14 +358,17 @@ class LogManager:
         self, topic_partitions: Iterable[TopicPartition], kind: FolderKind
     ) -> list[tuple[Log, str]]:
         """The logs, and where they are now. Those in a log dir that is offline stay there."""
-        gone = [log for each in topic_partitions if (log := self._forget(each)) is not None]
-        for log in gone:
-            log.is_deleted = True
+        slices = Slices(self._clock)
+        gone: list[Log] = []
+        async for each in slices.of(topic_partitions):
+            if (log := self._forget(each)) is not None:
+                log.is_deleted = True
+                gone.append(log)
         folders = list(dict.fromkeys(log.folder for log in gone))
         for folder in folders:
             await folder.drain()
         renamed: list[tuple[Log, str]] = []
-        async for log in Slices(self._clock).of(gone):
+        async for log in slices.of(gone):
             folder = log.folder
             if folder.failure is not None:
                 continue

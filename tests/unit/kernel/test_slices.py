@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.kernel.eager import Done, begin
-from ottla.kernel.slices import SLICE_S, Slices
+from ottla.kernel.slices import SLICE_S, Slices, taking
 
 
 class SteppingClock:
@@ -57,3 +57,10 @@ def test_all_things_come_in_order_and_each_name_once() -> None:
         assert await _distinct(1000) == list(range(100))
 
     asyncio.run(main())
+
+
+def test_what_is_taken_from_a_list_is_not_kept_by_it() -> None:
+    things = [object() for _ in range(3)]
+    first, second, third = things
+    left = [(thing, list(things)) for thing in taking(things)]
+    assert left == [(first, [third, second]), (second, [third]), (third, [])]
