@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_THINGS_AT_ONCE = 256
 
 
 class Workers(Protocol):
@@ -33,6 +35,15 @@ def give_way() -> None:
     """In a thread that computes in Python: whoever waits for the GIL, as the loop may, has it now,
     and not only after the five milliseconds that Python lets a thread have it."""
     time.sleep(0)
+
+
+def giving_way(things: Iterable[T]) -> Iterator[T]:
+    """In a thread that goes over records in Python, at one or two microseconds each: without it a
+    timer of the loop beside such a thread is late by those five milliseconds, nearly every time."""
+    for number, thing in enumerate(things, 1):
+        yield thing
+        if not number % _THINGS_AT_ONCE:
+            give_way()
 
 
 class ThreadWorkers:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from enum import IntEnum
 
+from ottla.kernel.workers import giving_way
 from ottla.records.batch import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -159,7 +160,7 @@ def _numbered(data: bytes, record_count: int) -> bytes:
     parts: list[bytes] = []
     position = 0
     try:
-        for number in range(record_count):
+        for number in giving_way(range(record_count)):
             size, begin = read_varint(data, position)
             _, offset_at = read_varlong(data, begin + 1)
             _, rest_at = read_varint(data, offset_at)

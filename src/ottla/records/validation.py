@@ -18,6 +18,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.workers import giving_way
 from ottla.records.batch import (
     ATTRIBUTES_AT,
     COMPRESSION_MASK,
@@ -359,7 +360,8 @@ def _check_records(batch: memoryview, policy: ProducePolicy, now_ms: int) -> int
     oldest = now_ms - policy.timestamp_before_max_ms
     newest = now_ms + policy.timestamp_after_max_ms
     checks_timestamps = not policy.is_log_append_time
-    for index, record in enumerate(iter_records(batch, limit_bytes=policy.opened_bytes_max)):
+    records = giving_way(iter_records(batch, limit_bytes=policy.opened_bytes_max))
+    for index, record in enumerate(records):
         timestamp = record.timestamp
         if timestamp > max_timestamp:
             max_timestamp = timestamp

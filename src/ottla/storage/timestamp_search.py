@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.disk import File
+from ottla.kernel.workers import giving_way
 from ottla.records.errors import CorruptRecord
 from ottla.records.record import iter_records
 from ottla.storage.batch_scan import ScannedBatch, scan_batches
@@ -110,7 +111,7 @@ def _find_in(
     for batch in batches:
         if batch.header.max_timestamp < timestamp or batch.header.last_offset < log_start_offset:
             continue
-        for record in iter_records(batch.content):
+        for record in giving_way(iter_records(batch.content)):
             if record.timestamp >= timestamp and record.offset >= log_start_offset:
                 return TimestampOffset(
                     record.timestamp, record.offset, batch.header.partition_leader_epoch

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ottla.kernel.workers import ThreadWorkers
+from ottla.kernel import workers as workers_module
+from ottla.kernel.workers import ThreadWorkers, giving_way
 
 
 def run(scenario: Callable[[ThreadWorkers], Awaitable[None]]) -> None:
@@ -95,3 +96,15 @@ def test_close_waits_for_what_runs_and_drops_what_waits() -> None:
         assert done == ["running"]
 
     asyncio.run(scenario())
+
+
+def test_a_thread_that_goes_over_many_things_gives_way_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+    seen_when_giving_way: list[int] = []
+    monkeypatch.setattr(workers_module, "give_way", lambda: seen_when_giving_way.append(len(seen)))
+    for thing in giving_way(range(600)):
+        seen.append(thing)
+    assert seen == list(range(600))
+    assert seen_when_giving_way == [256, 512]
