@@ -2,8 +2,8 @@
 
 What others wait for is the loop's longest slice, 5 ms at most as we want it. A quick run sends
 requests a tenth as large as they may be and has a looser bound, since a busy machine's caches add
-milliseconds. At full count the slices are printed only: operations of coordinators and changes of
-topics are not sliced yet, and take as long as what they are asked for is large.
+milliseconds. At full count the slices are printed only: operations of coordinators are not sliced,
+and take as long as what they are asked for is large (ARCHITECTURE.md has a table).
 """
 
 from __future__ import annotations
