@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -11,11 +10,20 @@ from ottla.cli.zookeeper import jars
 from ottla.cli.zookeeper.jars import version_of, zookeeper_jars
 
 
-def test_all_are_there_and_pyspark_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_found_and_pyspark_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "pyspark" / "jars"
+    folder.mkdir(parents=True)
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    for name in jars._NAMES:
+        (folder / f"{name}-3.9.5.jar").touch()
+    (folder / "zookeeper-contrib-1.0.jar").touch()
     monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
     found = zookeeper_jars()
-    assert [path for path in found if not os.path.isfile(path)] == []
-    assert version_of(found).startswith("3.")
+    assert found == [f"{folder}/{name}-3.9.5.jar" for name in jars._NAMES]
+    assert version_of(found) == "3.9.5"
     assert "pyspark" not in sys.modules
 
 

@@ -9,7 +9,14 @@ import psutil
 import pytest
 
 from ottla.cli.errors import Failure
+from ottla.cli.zookeeper import server as zookeeper_server
 from ottla.cli.zookeeper.server import ZooKeeperServer, is_serving
+
+
+@pytest.fixture(autouse=True)
+def no_jars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script needs none, and not every Python has Spark."""
+    monkeypatch.setattr(zookeeper_server, "zookeeper_jars", lambda: ["zookeeper-3.9.5.jar"])
 
 
 def server(folder: Path, java: str) -> ZooKeeperServer:

@@ -18,6 +18,8 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, 
 def loop() -> Iterator[VirtualLoop]:
     loop = VirtualLoop()
     yield loop
+    # Of what raised in the middle of a slice.
+    loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
 
 
