@@ -6,7 +6,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -17,13 +17,13 @@ import click
 from ottla.cli.errors import Failure, warn
 from ottla.cli.interrupts import at_end, take_over
 from ottla.cli.options import json_option
+from ottla.cli.pipeline.held_java import JavaDied, held_java
 from ottla.cli.pipeline.options import known_job, need_extra
 from ottla.cli.pipeline.view import stage_line
 from ottla.cli.tables import print_json, size_text
 
 if TYPE_CHECKING:
     from ottla.pipeline.run.class_archive import ClassArchive
-    from ottla.pipeline.run.java_process import JavaProcess
     from ottla.pipeline.run.stages import Stage
 
 _JOB = "activity"
@@ -132,35 +132,21 @@ def _emptied(folder: Path) -> Iterator[None]:
 
 
 def _run_job(archive: ClassArchive, folder: Path, began_s: float) -> None:
-    """Raises _NotPrepared. Where Java dies, whatever it was asked for fails, and none says why."""
+    """Raises _NotPrepared."""
     from ottla.pipeline.run.causes import cause_of
 
-    started: list[JavaProcess] = []
     try:
         with ExitStack() as stack:
-
-            def hold(java: JavaProcess) -> None:
-                started.append(java)
-                stack.enter_context(at_end(java.kill))
-                stack.callback(java.end, _JAVA_PATIENCE_S)
-
-            _run_on(stack, hold, archive, folder, began_s)
+            _run_on(stack, archive, folder, began_s)
     except Failure:
         raise
+    except JavaDied as died:
+        raise _NotPrepared(died) from died
     except Exception as error:
-        died_of = next((java.died_of for java in started if java.died_of is not None), None)
-        if died_of is None:
-            raise _NotPrepared(cause_of(error)) from error
-        raise _NotPrepared(f"Java, which runs Spark, died ({died_of})") from error
+        raise _NotPrepared(cause_of(error)) from error
 
 
-def _run_on(
-    stack: ExitStack,
-    hold: Callable[[JavaProcess], None],
-    archive: ClassArchive,
-    folder: Path,
-    began_s: float,
-) -> None:
+def _run_on(stack: ExitStack, archive: ClassArchive, folder: Path, began_s: float) -> None:
     from ottla.cli.child_broker import ChildBroker
     from ottla.pipeline.run.runner import JobRun
     from ottla.pipeline.run.session import new_session
@@ -184,7 +170,7 @@ def _run_on(
         },
         folder=folder,
         on_stage=on_stage,
-        on_java=hold,
+        on_java=stack.enter_context(held_java(_JAVA_PATIENCE_S)),
         archive_to_make=archive,
     )
     stack.callback(spark.stop)

@@ -13,9 +13,10 @@ import click
 
 from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode, Failure, warn
-from ottla.cli.interrupts import at_end, is_stopping, stoppable, take_over
+from ottla.cli.interrupts import is_stopping, stoppable, take_over
 from ottla.cli.options import iso_of, json_option, timestamp_ms
 from ottla.cli.pipeline.driver_log import log_accumulators, log_to
+from ottla.cli.pipeline.held_java import JavaDied, held_java
 from ottla.cli.pipeline.options import (
     Given,
     checked_queries,
@@ -204,27 +205,15 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
 
 @contextmanager
 def _held_java(job: Job, settings: Settings) -> Iterator[Callable[[JavaProcess], None]]:
-    """Takes what is started, and ends it. Where Java dies in between, whatever it was asked for
-    fails, each in its own way, and none says why."""
-    started: list[JavaProcess] = []
+    """Where it dies, the message says how to go on."""
     try:
-        with ExitStack() as stack:
-
-            def hold(java: JavaProcess) -> None:
-                started.append(java)
-                stack.enter_context(at_end(java.kill))
-                stack.callback(java.end)
-
+        with held_java() as hold:
             yield hold
-    except Exception as error:
-        died_of = next((java.died_of for java in started if java.died_of is not None), None)
-        if died_of is None:
-            raise
+    except JavaDied as died:
         again = f"`{command_line(f'pipeline run {job.name}')}` continues from the last whole batch"
         if is_stopping():  # the two were told together, as a service manager does
-            raise Failure(f"stopped; {again}", ExitCode.INTERRUPTED) from error
-        text = f"Java, which runs Spark, died ({died_of}); {again}; see {_log_path(settings)}"
-        raise Failure(text) from error
+            raise Failure(f"stopped; {again}", ExitCode.INTERRUPTED) from died
+        raise Failure(f"{died}; {again}; see {_log_path(settings)}") from died
 
 
 def _log_path(settings: Settings) -> Path:
