@@ -105,9 +105,14 @@ def stop_all(processes: list[OttlaProcess], config: pytest.Config) -> None:
         except Exception as error:
             errors.append(error)
         else:
-            config.stash[_VERDICT].data_dirs.append(process.data_dir)
+            note_data_dirs(config, [process.data_dir])
     if errors:
         raise ExceptionGroup("brokers that did not stop cleanly", errors)
+
+
+def note_data_dirs(config: pytest.Config, data_dirs: list[Path]) -> None:
+    """Of brokers that were stopped cleanly: read at the end of the run."""
+    config.stash[_VERDICT].data_dirs += data_dirs
 
 
 @pytest.fixture

@@ -3,71 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import os
 import random
-import resource
-import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import validate_overrides
-from ottla.controller.controller import Controller, become_controller
-from ottla.controller.topics import NewTopic, TopicDefaults
-from ottla.coordination.image import (
-    BrokersChanged,
-    ClusterImage,
-    load_image,
-)
-from ottla.coordination.sqlite import SqliteStore
-from ottla.coordination.store import SessionState, Store
+from ottla.controller.channel_manager import BrokerConnection, OwnBroker
+from ottla.controller.cluster_controller import ClusterController
+from ottla.controller.controller_context import LiveBroker
+from ottla.coordination.store import Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
+from ottla.coordinators.runtime import Runtime
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
-from ottla.kernel.clock import Clock, SystemClock
-from ottla.kernel.disk import Disk, SystemDisk
-from ottla.kernel.garbage import freeze_survivors
-from ottla.kernel.ids import BrokerId, ProducerId, TopicId
+from ottla.kernel.clock import Clock
+from ottla.kernel.disk import Disk
+from ottla.kernel.ids import BrokerId, ProducerId
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from ottla.kernel.network import SystemNetwork
+from ottla.kernel.loop_lag import LoopLag
+from ottla.kernel.slices import Slices
 from ottla.kernel.transport import Network
-from ottla.kernel.workers import ThreadWorkers, Workers
+from ottla.kernel.workers import Workers
+from ottla.membership.config_change_listener import ConfigChangeListener
+from ottla.membership.controller_channel import ControllerChannel
+from ottla.membership.found_logs import adopt_logs, set_strays_aside
 from ottla.membership.image_follower import ImageFollower
 from ottla.membership.live_config import LiveConfig
-from ottla.membership.producer_ids import ProducerIds
-from ottla.membership.registration import end_adoption, prepare_store, register_broker
+from ottla.membership.log_dir_events import LogDirEvents
+from ottla.membership.log_ends import LogEnds
+from ottla.membership.peers import PeerConnection, Peers
+from ottla.membership.producer_ids import (
+    ProducerIds,
+    blocks_of_controller,
+    skip_used_producer_ids,
+)
+from ottla.membership.registration import Registration, prepare_store
+from ottla.membership.shutdown_evidence import ShutdownEvidence
+from ottla.membership.state_changes import StateChanges
+from ottla.metadata.image import BrokerImage, ClusterImage
+from ottla.metadata.loading import broker_image, load_image
+from ottla.replication.in_sync_replicas import Proposal
+from ottla.replication.isr_expiration import IsrExpiration
+from ottla.replication.leader import Leader
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.dispatch import Dispatcher
 from ottla.server.fetch_sessions.session_cache import FetchSessionCache
+from ottla.server.forwarding import Forwarding
+from ottla.server.missing_topics import MissingTopics
 from ottla.server.server import Server
 from ottla.server.services import Services
 from ottla.server.transaction_markers import TransactionMarkerWriter
+from ottla.server.transaction_verification import TransactionVerification
 from ottla.server.transactional_produce import TransactionalProduce
+from ottla.storage.clean_shutdown import UNKNOWN_EPOCH
 from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.folder import LogFolder
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
 from ottla.storage.meta_properties import read_meta_properties
 
+if TYPE_CHECKING:
+    from ottla.replication.alter_partition_manager import AlterPartitionManager
+    from ottla.wire.messages.update_metadata import UpdateMetadataRequest
+
 log = logging.getLogger(__name__)
 
 STORE_FILE = "coordination.db"
 """In the first of `log.dirs`. A file, not a folder: Kafka takes every folder there for a log."""
-
-OPEN_FILES_WANTED = 1 << 20
-
-EXIT_FAILED = 1
-
-
-class ReadyInfo(NamedTuple):
-    """What a person who started the broker wants to know."""
-
-    broker_id: int
-    addresses: list[str]
-    data_dirs: list[str]
 
 
 class Broker:
@@ -84,42 +89,164 @@ class Broker:
         workers: Workers,
         store: Store,
         rng: random.Random,
+        boot_id: str,
     ) -> None:
+        """`boot_id` tells one start of the machine from the next."""
         self._config = LiveConfig(config)
         self._clock = clock
-        self._network = network
         self._workers = workers
         self._store = store
         self._rng = rng
         self.broker_id = BrokerId(config.broker_id)
-        self.logs = LogManager(
-            disk=disk,
+        self.image = ClusterImage()
+        self.logs = self._make_logs(disk)
+        self.replicas = self._make_replicas()
+        self._alter_partitions: AlterPartitionManager | None = None
+        self._log_dir_events = LogDirEvents(store, self.broker_id)
+        self._evidence = ShutdownEvidence(store, self.broker_id, self.logs.folders, boot_id)
+        self.registration: Registration | None = None
+        self.endpoints: list[Endpoint] = []
+        self._loop_lag = LoopLag(clock)
+        self._config_changes = ConfigChangeListener(store)
+        self._peers = Peers(
+            self.broker_id,
+            self.image,
+            network,
             clock=clock,
-            workers=workers,
-            rng=rng,
-            config=config,
+            listener_name=config.inter_broker_listener_name,
+            request_timeout_ms=config.request_timeout_ms,
+        )
+        self._log_ends = LogEnds(
+            self.broker_id, self.image, self._peers, self.replicas, self.logs, clock
+        )
+        self.controller = self._make_controller()
+        self._controller_channel = self._make_controller_channel()
+        self.groups = GroupCoordinator(self.image, self._current_config, clock, rng)
+        self.markers = TransactionMarkerWriter(
+            self.broker_id, self.image, self.replicas, self.groups, self._peers, clock
+        )
+        self.transactions = TransactionCoordinator(
+            self._current_config, clock, rng, self._make_producer_ids(), self.markers
+        )
+        coordinators: dict[str, Runtime[Any]] = {
+            CONSUMER_OFFSETS: self.groups,
+            TRANSACTION_STATE: self.transactions,
+        }
+        self._follower = ImageFollower(
+            self.image,
+            self._config,
+            self.replicas,
+            self.groups,
+            coordinators,
+            on_broker_config=self._broker_config_changed,
+        )
+        self._state_changes = self._make_state_changes(coordinators)
+        self._server = Server(
+            network, Dispatcher(self._make_services()), self._current_config, clock
+        )
+        self._is_serving = False
+        self._periodic: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when the broker cannot go on and should be stopped."""
+
+    def _make_logs(self, disk: Disk) -> LogManager:
+        return LogManager(
+            disk=disk,
+            clock=self._clock,
+            workers=self._workers,
+            rng=self._rng,
+            config=self._config.current,
             on_failure=self._folder_failed,
             high_watermark_of=self._high_watermark_of,
         )
-        self.replicas = ReplicaManager(
+
+    def _make_replicas(self) -> ReplicaManager:
+        replicas = ReplicaManager(
             self.logs,
+            self._config.current,
             own_id=self.broker_id,
+            image=self.image,
             broker_epochs=self._broker_epoch_of,
-            clock=clock,
-            workers=workers,
+            connect=self._connect_to_leader,
+            clock=self._clock,
+            workers=self._workers,
         )
-        self._producer_ids = ProducerIds(store, self.broker_id)
-        self.endpoints: list[Endpoint] = []
-        self._image: ClusterImage | None = None
-        self._controller: Controller | None = None
-        self._server: Server | None = None
-        self.groups: GroupCoordinator | None = None
-        self.markers: TransactionMarkerWriter | None = None
-        self.transactions: TransactionCoordinator | None = None
-        self._follower: ImageFollower | None = None
-        self._high_watermarks: asyncio.Task[None] | None = None
-        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Done, with the reason, when the broker cannot go on and should be stopped."""
+        replicas.alter_isr = self._alter_isr
+        return replicas
+
+    def _make_producer_ids(self) -> ProducerIds:
+        return ProducerIds(
+            blocks_of_controller(
+                self._controller_channel.allocate_producer_ids,
+                self.broker_id,
+                lambda: self.broker_epoch,
+            )
+        )
+
+    def _make_state_changes(self, coordinators: Mapping[str, Runtime[Any]]) -> StateChanges:
+        return StateChanges(
+            self.broker_id,
+            broker_epoch=lambda: self.broker_epoch,
+            seen_by_controller=self._seen_by_controller,
+            replicas=self.replicas,
+            read_topics=self._config_changes.read_topics,
+            topic_config=lambda topic: self._config.of_topic(self.image, topic),
+            coordinators=coordinators,
+            update_image=self._update_image,
+            clock=self._clock,
+        )
+
+    def _make_controller(self) -> ClusterController:
+        return ClusterController(
+            self._store,
+            self.broker_id,
+            config=self._current_config,
+            clock=self._clock,
+            rng=self._rng,
+            connect=self._connect_as_controller,
+            ask_log_ends=self._log_ends.ask,
+            shows_config=self._config_changes.shows,
+            check_topic_config=lambda overrides: validate_overrides(
+                overrides, self._config.current
+            ),
+            changes=self.replicas.changes,
+        )
+
+    def _make_controller_channel(self) -> ControllerChannel:
+        return ControllerChannel(self.broker_id, self.image, self.controller, self._peers)
+
+    def _make_services(self) -> Services:
+        verification = TransactionVerification(
+            self.broker_id, self.image, self.transactions, self._peers
+        )
+        slot_count = self._config.current.max_incremental_fetch_session_cache_slots
+        return Services(
+            broker_id=self.broker_id,
+            live_config=self._config,
+            image=self.image,
+            controller=self.controller,
+            forwarding=Forwarding(self.broker_id, self.image, self._peers, self._clock),
+            missing_topics=MissingTopics(self._clock),
+            groups=self.groups,
+            transactions=self.transactions,
+            markers=self.markers,
+            verification=verification,
+            transactional_produce=TransactionalProduce(
+                self.replicas, verification, self._current_config
+            ),
+            replicas=self.replicas,
+            state_changes=self._state_changes,
+            log_ends=self._log_ends,
+            logs=self.logs,
+            fetch_sessions=FetchSessionCache(self._clock, self._rng, slot_count=slot_count),
+            clock=self._clock,
+            loop_lag=self._loop_lag,
+            workers=self._workers,
+            settings_shown=self._config_changes.caught_up,
+            changes_applied=self._follower.applied,
+            topic_applied=self._follower.topic_applied,
+            topic_made=self._follower.topic_made,
+        )
 
     async def start(self, passed: Callable[[str], None] = lambda part: None) -> None:
         """Raises BrokerStartRefused, StoreError, KafkaError or OSError, all with a message for
@@ -129,125 +256,102 @@ class Broker:
         self._check_first_folder()
         passed("log dirs")
         await self._store.open()
-        self._store.on_session(self._session_changed)
-        store = await prepare_store(
+        prepared = await prepare_store(
             self._store, self._rng, cluster_id=self._known_cluster_id(self.logs.folders)
         )
-        self._image = image = await load_image(self._store)
-        image.cluster_id = store.cluster_id
-        self._config.take_dynamic(image)
+        await self._load_image(prepared.cluster_id)
         passed("store")
         await self.logs.start(
             broker_id=self.broker_id,
-            cluster_id=store.cluster_id,
-            topic_configs=lambda topic: self._config.of_topic(image, topic),
+            cluster_id=prepared.cluster_id,
+            topic_configs=lambda topic: self._config.of_topic(self.image, topic),
         )
-        await self._producer_ids.skip(self._last_producer_id())
+        await skip_used_producer_ids(self._store, self.broker_id, self._last_producer_id())
+        if not prepared.adopts_logs:
+            await set_strays_aside(self.logs, self.image, self.broker_id)
         passed("logs")
-        config = self._config.current
-        self._controller = controller = await become_controller(
-            self._store,
-            image,
-            self.broker_id,
-            clock=self._clock,
-            rng=self._rng,
-            defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
-            check_topic_config=lambda overrides: validate_overrides(
-                overrides, self._config.current
-            ),
-        )
-        self.groups = GroupCoordinator(image, lambda: self._config.current, self._clock, self._rng)
-        self.markers = markers = TransactionMarkerWriter(
-            image, self.replicas, self.groups, self._clock
-        )
-        self.transactions = TransactionCoordinator(
-            lambda: self._config.current, self._clock, self._rng, self._producer_ids, markers
-        )
-        self._follower = follower = ImageFollower(
-            self.broker_id,
-            image,
-            self._config,
-            self.replicas,
-            self.groups,
-            {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions},
-        )
-        self._server = server = Server(
-            self._network,
-            Dispatcher(self._make_services(image, controller, follower)),
-            lambda: self._config.current,
-            self._clock,
-        )
-        self._listen(server)
-        await self._register(image)
-        passed("controller and listeners")
-        if not store.adopts_logs:
-            await self._set_strays_aside(image)
-        await follower.start()
-        if store.adopts_logs:
-            await self._adopt_logs(image, controller)
-            await follower.applied()
-        self._high_watermarks = asyncio.create_task(self._checkpoint_high_watermarks())
-        server.start()
+        self._listen()
+        await self._register()
+        await self._join_cluster(passed, adopts_logs=prepared.adopts_logs)
+        self._periodic.append(asyncio.create_task(self._checkpoint_high_watermarks()))
+        isr_expiration = IsrExpiration(self.replicas.leaders, self._clock)
+        self._periodic.append(asyncio.create_task(isr_expiration.run()))
+        self._periodic.append(asyncio.create_task(self._loop_lag.run()))
         passed("partitions")
 
-    def _make_services(
-        self,
-        image: ClusterImage,
-        controller: Controller,
-        follower: ImageFollower,
-    ) -> Services:
-        assert self.groups is not None
-        assert self.transactions is not None
-        assert self.markers is not None
-        slot_count = self._config.current.max_incremental_fetch_session_cache_slots
-        return Services(
-            broker_id=self.broker_id,
-            live_config=self._config,
-            image=image,
-            topics=controller.topics,
-            configs=controller.configs,
-            groups=self.groups,
-            transactions=self.transactions,
-            markers=self.markers,
-            transactional_produce=TransactionalProduce(
-                self.replicas, self.transactions, lambda: self._config.current
-            ),
-            replicas=self.replicas,
-            logs=self.logs,
-            fetch_sessions=FetchSessionCache(self._clock, self._rng, slot_count=slot_count),
-            clock=self._clock,
-            workers=self._workers,
-            changes_applied=follower.applied,
-            topic_applied=follower.topic_applied,
-        )
+    async def _load_image(self, cluster_id: str) -> None:
+        """As the store has it now: settings, and who has which replica. The controller tells
+        everything anew when this broker has registered."""
+        await self._config_changes.begin()
+        self.image.become(await load_image(self._store))
+        self.image.cluster_id = cluster_id
+        self._config.take_dynamic(self.image)
+
+    async def _join_cluster(self, passed: Callable[[str], None], *, adopts_logs: bool) -> None:
+        """Returns when a controller, this broker or another, has told what to lead and follow."""
+        self._config_changes.follow(self.image)
+        self._follower.start()
+        await self.controller.start()
+        passed("controller and listeners")
+        await self.controller.own_broker_told()
+        if adopts_logs:
+            await adopt_logs(
+                self._store, self.logs, self.image, self.broker_id, self.controller.topics.create
+            )
+        self._serve()  # Another controller reaches this broker by its listener.
+        await self._state_changes.told()
+        await self._follower.applied()
+
+    def _serve(self) -> None:
+        self._server.start()
+        self._is_serving = True
 
     async def stop(self) -> None:
         """A clean stop: the next start need not recover anything. Also after a start that
         failed halfway."""
-        if self._server is not None:
-            self._server.close()
-        if self._high_watermarks is not None:
-            self._high_watermarks.cancel()
-        if self._controller is not None:
-            await self._controller.close()
-        if self._follower is not None:
-            await self._follower.close()
-        if self.transactions is not None:
-            await self.transactions.close()
-        if self.groups is not None:
-            await self.groups.close()
+        if self._is_serving:
+            await self._hand_over_leaderships()
+        self._server.close()
+        for task in self._periodic:
+            task.cancel()
+        if self.registration is not None:
+            await self.registration.close()
+        await self.controller.close()
+        await self._state_changes.close()
+        if self._alter_partitions is not None:
+            await self._alter_partitions.close()
+        await self._config_changes.close()
+        await self._follower.close()
+        await self.transactions.close()
+        await self.groups.close()
+        await self._log_dir_events.close()
+        await self._evidence.close()
+        self._peers.close()
         await self.replicas.close()
-        await self.logs.close()
+        await self.logs.close(broker_epoch=self.broker_epoch)
         await self._store.close()
+
+    async def _hand_over_leaderships(self) -> None:
+        config = self._config.current
+        if config.controlled_shutdown_enable and len(self.image.brokers) > 1:
+            from ottla.membership.controlled_shutdown import hand_over_leaderships
+
+            await hand_over_leaderships(
+                self._controller_channel,
+                self.image,
+                self.broker_id,
+                lambda: self.broker_epoch,
+                config,
+            )
 
     # -- start-up -------------------------------------------------------------------------
 
-    def _listen(self, server: Server) -> None:
+    def _listen(self) -> None:
         advertised = {
             listener.name: listener for listener in self._config.current.advertised_listeners
         }
         for listener in self._config.current.listeners:
-            port = server.listen(listener.name, listener.host, listener.port)
+            port = self._server.listen(listener.name, listener.host, listener.port)
             shown = advertised.get(listener.name)
             if shown is not None:
                 self.endpoints.append(
@@ -259,19 +363,35 @@ class Broker:
                     )
                 )
 
-    async def _register(self, image: ClusterImage) -> None:
+    async def _register(self) -> None:
+        async def renewed(broker: BrokerImage) -> None:
+            self._evidence.keep(broker.epoch)
+
         info = BrokerInfo(
             tuple(self.endpoints),
             rack=self._config.current.broker_rack,
             timestamp_ms=self._clock.now_ms(),
+            unclean_log_dirs=await self._evidence.unclean_log_dirs(),
         )
-        registered = await register_broker(self._store, self.broker_id, info)
-        image.apply(BrokersChanged({**image.brokers, self.broker_id: registered}))
+        for path in info.unclean_log_dirs:
+            log.warning("logs in %s may have lost their last records", path)
+        assert self.image.cluster_id is not None, "the store was prepared"
+        self.registration = Registration(
+            self._store,
+            self.broker_id,
+            info,
+            self.image.cluster_id,
+            on_renewed=renewed,
+            on_failure=self._fail,
+            changes=self.replicas.changes,
+        )
+        self._evidence.keep((await self.registration.start()).epoch)
 
     def _check_first_folder(self) -> None:
         """Where the other log dirs are in use and the first is empty, its disk is not mounted: it
         had the store of all topics. A new store would make strays of all logs when it is back."""
-        if self._config.current.ottla_coordination_file is not None:
+        config = self._config.current
+        if config.ottla_coordination_file is not None or config.zookeeper_connect is not None:
             return  # It is elsewhere.
         first, *others = self.logs.folders
         if first.failure is None and not first.disk.exists(f"{first.path}/{STORE_FILE}"):
@@ -301,57 +421,6 @@ class Broker:
         known = (max(each.producer_state.producers, default=-1) for each in self.logs.logs.values())
         return ProducerId(max(known, default=-1))
 
-    async def _set_strays_aside(self, image: ClusterImage) -> None:
-        """Logs of no topic: a crash between the deletion of a topic and that of its logs leaves
-        them behind, or somebody copied them here. Nobody can say which, so they are kept."""
-        strays = []
-        for topic_partition, stray in self.logs.logs.items():
-            topic = image.topics.get(topic_partition.topic)
-            if (
-                topic is None
-                or topic_partition.partition >= len(topic.partitions)
-                or stray.topic_id not in (None, topic.id)
-            ):
-                log.warning("%s belongs to no topic: setting it aside", stray.path)
-                strays.append(topic_partition)
-        await self.logs.set_aside(*strays)
-
-    async def _adopt_logs(self, image: ClusterImage, controller: Controller) -> None:
-        """Logs, and no store that knows of their topics: a log dir that Apache Kafka wrote, or one
-        whose store was lost. The folders tell names, partitions and ids; settings are lost."""
-        for folder in self.logs.folders:
-            if folder.failure is not None:
-                raise BrokerStartRefused(
-                    f"what there is to take over is not known: {folder.failure}"
-                )
-        counts: dict[str, int] = {}
-        ids: dict[str, TopicId | None] = {}
-        # Leaders go on where those before them were: an epoch of 0 would drop what the log knows of
-        # epochs, and partitions would refuse the markers of a transaction coordinator as old ones.
-        epochs: dict[str, dict[int, int]] = {}
-        for (topic, number), found in self.logs.logs.items():
-            epochs.setdefault(topic, {})[number] = found.leader_epochs.latest_epoch + 1
-            counts[topic] = max(counts.get(topic, 0), number + 1)
-            ids[topic] = ids.get(topic) or found.topic_id
-        for topic, count in counts.items():
-            if topic in image.topics:
-                continue  # A crash came after it.
-            log.warning("taking over topic %s with %d partitions from its logs", topic, count)
-            await controller.topics.create(
-                NewTopic(
-                    topic,
-                    assignments=[(number, (self.broker_id,)) for number in range(count)],
-                    id=ids[topic],
-                    leader_epochs=epochs[topic],
-                )
-            )
-        await end_adoption(self._store)
-
-    def _session_changed(self, state: SessionState) -> None:
-        """Without its session this broker is not known as one, and must not act as one."""
-        if state is SessionState.EXPIRED:
-            self._fail("its session in the coordination store has expired")
-
     def _fail(self, reason: str) -> None:
         if not self.failed.done():
             self.failed.set_result(reason)
@@ -366,129 +435,59 @@ class Broker:
 
     def _folder_failed(self, folder: LogFolder, logs: list[Log]) -> None:
         log.error("%d partitions are offline with %s", len(logs), folder.path)
+        if logs:
+            self._log_dir_events.tell()
         if all(each.failure is not None for each in self.logs.folders):
             self._fail("every log dir is offline")
 
+    @property
+    def broker_epoch(self) -> int:
+        """With which it is registered: another one after each start, and after a lost session."""
+        return UNKNOWN_EPOCH if self.registration is None else self.registration.epoch
+
     def _broker_epoch_of(self, broker_id: BrokerId) -> int | None:
-        found = self._image.brokers.get(broker_id) if self._image is not None else None
+        if broker_id == self.broker_id:
+            return self.broker_epoch
+        found = self.image.brokers.get(broker_id)
         return None if found is None else found.epoch
+
+    def _seen_by_controller(self, broker_epoch: int) -> None:
+        if self.registration is not None:
+            self.registration.seen_by_controller(broker_epoch)
+
+    def _current_config(self) -> BrokerConfig:
+        return self._config.current
+
+    def _broker_config_changed(self) -> None:
+        if self._config.current.unclean_leader_election_enable:
+            self.controller.unclean_elections_allowed()
+
+    async def _update_image(self, request: UpdateMetadataRequest) -> None:
+        from ottla.metadata.update_metadata import update_image
+
+        await update_image(self.image, request, Slices(self._clock))
+
+    def _alter_isr(self, leader: Leader, proposal: Proposal) -> None:
+        if self._alter_partitions is None:
+            # A broker that is alone never asks: its start does not pay for it.
+            from ottla.replication.alter_partition_manager import AlterPartitionManager
+
+            self._alter_partitions = AlterPartitionManager(
+                self.broker_id,
+                own_epoch=lambda: self.broker_epoch,
+                ask_controller=self._controller_channel.alter_partition,
+            )
+        self._alter_partitions.submit(leader, proposal)
+
+    async def _connect_to_leader(self, broker_id: BrokerId) -> PeerConnection:
+        """To fetch from it."""
+        return await self._peers.open(broker_id, f"broker-{self.broker_id}-fetcher")
+
+    async def _connect_as_controller(self, broker: LiveBroker) -> BrokerConnection:
+        if broker.id == self.broker_id:
+            return OwnBroker(self._state_changes)
+        image = broker_image(broker.id, broker.info, broker.epoch)
+        return await self._peers.open_to(image, f"broker-{self.broker_id}-controller")
 
     def _high_watermark_of(self, of: Log) -> int:
         return self.replicas.high_watermark_of(of)
-
-
-def _store_path(config: BrokerConfig, disk: SystemDisk) -> str:
-    if config.ottla_coordination_file is None:
-        return os.path.join(config.log_dirs[0], STORE_FILE)
-    disk.make_folders(os.path.dirname(os.path.abspath(config.ottla_coordination_file)))
-    return config.ottla_coordination_file
-
-
-async def _run(
-    config: BrokerConfig, on_ready: Callable[[ReadyInfo], None], passed: Callable[[str], None]
-) -> int:
-    clock = SystemClock()
-    disk = SystemDisk()
-    workers = ThreadWorkers()
-    broker = Broker(
-        config,
-        clock=clock,
-        disk=disk,
-        network=SystemNetwork(
-            workers,
-            send_buffer_bytes=config.socket_send_buffer_bytes,
-            receive_buffer_bytes=config.socket_receive_buffer_bytes,
-        ),
-        workers=workers,
-        store=SqliteStore(_store_path(config, disk), clock=clock, disk=disk, workers=workers),
-        rng=random.SystemRandom(),
-    )
-    stopping = asyncio.Event()
-    _stop_by_signals(stopping)
-    passed("event loop")
-    try:
-        if not await _finishes(broker.start(passed), unless=stopping):
-            return 0
-        freeze_survivors()
-        gc.enable()
-        on_ready(
-            ReadyInfo(
-                broker_id=broker.broker_id,
-                addresses=[address_text(endpoint) for endpoint in broker.endpoints],
-                data_dirs=list(config.log_dirs),
-            )
-        )
-        broker.failed.add_done_callback(lambda _: stopping.set())
-        await stopping.wait()
-        if broker.failed.done():
-            log.error("stopping: %s", broker.failed.result())
-            return EXIT_FAILED
-    finally:
-        await broker.stop()
-        workers.close()
-    return 0
-
-
-def _stop_by_signals(stopping: asyncio.Event) -> None:
-    """SIGTERM or SIGINT for the second time does not wait: the next start recovers what a clean
-    stop would have saved it. A terminal that is closed says so, and its shell again."""
-    loop, is_told = asyncio.get_running_loop(), False
-
-    def stop() -> None:
-        nonlocal is_told
-        if is_told:
-            os._exit(0)
-        is_told = True
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
-        loop.add_signal_handler(signal.SIGHUP, stopping.set)
-
-
-async def _finishes(start: Coroutine[Any, Any, None], *, unless: asyncio.Event) -> bool:
-    """Recovery after a crash may take minutes: whoever wants the broker to stop need not wait."""
-    starting = asyncio.ensure_future(start)
-    stopping = asyncio.ensure_future(unless.wait())
-    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if starting.done():
-        starting.result()
-        return True
-    starting.cancel()
-    await asyncio.wait([starting])
-    return False
-
-
-def address_text(endpoint: Endpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{host}:{endpoint.port}"
-
-
-def run(
-    config: BrokerConfig,
-    *,
-    on_ready: Callable[[ReadyInfo], None],
-    passed: Callable[[str], None] = lambda part: None,
-) -> int:
-    """Runs a broker in this process until SIGTERM, SIGINT or SIGHUP."""
-    _raise_open_files_limit()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(config, on_ready, passed))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None  # Stock asyncio serves as well, only slower.
-    return uvloop.new_event_loop
-
-
-def _raise_open_files_limit() -> None:
-    """A broker has a file for each segment in use and a socket for each client."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

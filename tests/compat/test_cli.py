@@ -143,6 +143,11 @@ def test_the_cluster_on_one_screen(cli: Cli, topic: str) -> None:
         ("Ottla", __version__),
         ("Apache Kafka", "4.3"),
     }
+    if broker["software"] == "Ottla":
+        assert (broker["counters"]["active_controller"], broker["counters"]["session"]) == (
+            True,
+            "connected",
+        )
     assert found["topics"] >= 1
     assert found["partitions"] >= 2
     assert found["size_bytes"] > 0

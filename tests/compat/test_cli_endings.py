@@ -183,6 +183,10 @@ SHORT = [
     "transactions find-hanging --topic endings",
     "completion bash",
     "cluster",
+    "elect-leaders",
+    "reassign plan",
+    "reassign status",
+    "reassign cancel",
     "doctor",
     "dump-log --records {data}/endings-0",
     "pipeline list",
@@ -190,6 +194,7 @@ SHORT = [
 ]
 REFUSED = [
     "groups delete --yes nobody",
+    "reassign execute {data}/meta.properties",
     "pipeline status logs --folder {empty}",
     "pipeline show logs",
     "pipeline maintain --lake {empty}",
@@ -223,6 +228,18 @@ def test_a_broker(tmp_path: Path) -> None:
         assert not [word for word in BAD_WORDS if word in text], where
         if number == signal.SIGINT:
             assert text.endswith("\n"), where
+        if " ready: " in text:
+            assert text.count(f"ottla: stopped; the data stay in {tmp_path}") == 1, where
+
+
+def test_several_brokers(tmp_path: Path) -> None:
+    for index, moment_s in enumerate((0.0, 0.1, 0.5, 4.0)):
+        args = ["start", "--brokers", "3", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
+        number = signal.SIGTERM if index % 2 else signal.SIGINT
+        exit_code, text = end_at(moment_s, args, {}, number)
+        where = f"{number.name} at {moment_s} s: {exit_code}\n{text}"
+        assert exit_code == 0, where
+        assert not [word for word in BAD_WORDS if word in text], where
         if " ready: " in text:
             assert text.count(f"ottla: stopped; the data stay in {tmp_path}") == 1, where
 

@@ -4,9 +4,7 @@ Kafka's coordinators: equal records are equal bytes, both ways."""
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,52 +15,31 @@ from ottla.coordinators.record import CoordinatorRecord, RecordType, decode_reco
 from ottla.coordinators.transactions.records import RECORD_TYPES as TRANSACTION_TYPES
 from tests.support import group_records, transaction_records
 from tests.support.any_struct import to_json
+from tests.support.asked_program import PROGRAMS, AskedProgram
 from tests.support.coordinator_records import case_id, records, value_cases
 from tests.support.counts import count
 from tests.support.need import need_apache_kafka
-from tools.apache_kafka import java_command
-
-_PROGRAM = Path(__file__).parent.parent / "support/java/CoordinatorRecords.java"
+from tools.apache_kafka import quick_command
 
 
-class KafkasRecords:
-    """One JVM with the classes of one of Kafka's coordinators, asked line by line. Ends with its
-    standard input."""
+class KafkasRecords(AskedProgram):
+    """The classes of one of Kafka's coordinators."""
 
     def __init__(self, coordinator: str) -> None:
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        self._process = subprocess.Popen(
-            java_command(str(_PROGRAM), coordinator, options=options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def close(self) -> None:
-        self._process.communicate(timeout=30)
+        super().__init__(quick_command(str(PROGRAMS / "CoordinatorRecords.java"), coordinator))
 
     def encode(self, record: CoordinatorRecord) -> tuple[str, str]:
         key, value, version = record
         parts = ["encode", type(key).__name__, to_json(key, 0)]
         if value is not None:
             parts += [type(value).__name__, str(version), to_json(value, version)]
-        key_hex, value_hex = self._ask(parts)
+        key_hex, value_hex = self.ask(*parts)
         return key_hex, value_hex
 
     def decode(self, key: str, value: str) -> list[object]:
         """Names of classes, JSON, and the version of the value."""
-        parts = self._ask(["decode", key, value])
+        parts = self.ask("decode", key, value)
         return [json.loads(part) if part[0] in "{0123456789" else part for part in parts]
-
-    def _ask(self, parts: list[str]) -> list[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(parts) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the program ended over {parts}"
-        return line.rstrip("\n").split("\t")
 
 
 @pytest.fixture(scope="module")

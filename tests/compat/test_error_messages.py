@@ -13,6 +13,11 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages import alter_configs, incremental_alter_configs
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -35,6 +40,7 @@ from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.raw_client import as_dict
 from tests.support.raw_group import RawMember, wait_for_coordinator
@@ -278,6 +284,37 @@ def producers(topic: str, partition: int) -> Failure:
     return lambda subject, name: subject.ask(DescribeProducersRequest(topics=[asked]))
 
 
+def election(kind: int, partition: int = 0, *, is_there: bool = True) -> Failure:
+    def ask(subject: Subject, name: str) -> Any:
+        if is_there:
+            subject.create(name)
+        asked = TopicPartitions(topic=name, partitions=[partition])
+        return subject.ask(ElectLeadersRequest(election_type=kind, topic_partitions=[asked]))
+
+    return ask
+
+
+def reassignment(
+    replicas: list[int] | None,
+    partition: int = 0,
+    *,
+    is_there: bool = True,
+    allow_replication_factor_change: bool = True,
+) -> Failure:
+    def ask(subject: Subject, name: str) -> Any:
+        if is_there:
+            subject.create(name)
+        moved = ReassignablePartition(partition_index=partition, replicas=replicas)
+        return subject.ask(
+            AlterPartitionReassignmentsRequest(
+                topics=[ReassignableTopic(name=name, partitions=[moved])],
+                allow_replication_factor_change=allow_replication_factor_change,
+            )
+        )
+
+    return ask
+
+
 ACL: dict[str, Any] = {"principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
 EVERY: dict[str, Any] = {"resource_type_filter": 1, "operation": 1, "permission_type": 1}
 
@@ -320,6 +357,21 @@ FAILURES: dict[str, Failure] = {
     "grow: placed too few": growth(4, [1]),
     "grow: placed on an unknown broker": growth(3, [99]),
     "grow: twice": growth_twice,
+    "elect: not needed": election(0),
+    "elect: not needed, unclean": election(1),
+    "elect: unknown topic": election(0, is_there=False),
+    "elect: unknown partition": election(0, 7),
+    "elect: unknown kind": election(9),
+    "move: to where it is": reassignment([1]),
+    "move: to no broker": reassignment([]),
+    "move: to an unknown broker": reassignment([99]),
+    "move: twice to a broker": reassignment([1, 1]),
+    "move: to more, which is not allowed": reassignment(
+        [1, 99], allow_replication_factor_change=False
+    ),
+    "move: unknown topic": reassignment([1], is_there=False),
+    "move: unknown partition": reassignment([1], 7),
+    "move: nothing to cancel": reassignment(None),
     "alter: unknown topic": alteration(("retention.ms", SET, "1"), resource="not-there"),
     "alter: bad topic name": alteration(("retention.ms", SET, "1"), resource="a b"),
     "alter: unknown config": alteration(("no.such.config", SET, "1")),
@@ -440,8 +492,6 @@ _BOUNDS = re.compile(r"\[-?\d+, -?\d+\]")
 
 
 NOT_ANSWERED = {
-    43: "ElectLeaders",
-    45: "AlterPartitionReassignments",
     48: "DescribeClientQuotas",
     49: "AlterClientQuotas",
     50: "DescribeUserScramCredentials",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from typing import Any
 
 import pytest
 
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from tests.compat.test_groups_clients import PARTITION_COUNT, committed, create, produce
 from tests.support.group_members import ConfluentMember, wait_until, wait_until_shared
+from tests.support.internal_topics import formatted
 from tests.support.need import need_apache_kafka
 from tests.support.ottla_process import OttlaProcess
+from tests.support.raw_client import RawClient
 from tools.apache_kafka import run_tool, tool_command
-
-FORMATTERS = "org.apache.kafka.tools.consumer"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,12 @@ def rows(output: str) -> list[dict[str, str]]:
     lines = [line.split() for line in output.splitlines() if line.strip()]
     header = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     return [dict(zip(lines[header], line, strict=False)) for line in lines[header + 1 :]]
+
+
+def is_empty(bootstrap: str, group: str) -> bool:
+    with RawClient(bootstrap) as client:
+        (described,) = client.ask(DescribeGroupsRequest(groups=[group]), 6).groups
+        return bool(described.group_state == "Empty")
 
 
 def console_consumer(bootstrap: str, topic: str, group: str, count: int, *more: str) -> list[str]:
@@ -153,15 +160,10 @@ def test_formatters_read_what_coordinators_write(bootstrap: str, topic: str) -> 
     wait_until(lambda: len(member.seen) == 60, "all are read")
     member.stop()
 
+    wait_until(lambda: is_empty(bootstrap, topic), "it has left")
+
     def read_with(formatter: str) -> list[Any]:
-        done = run_tool(
-            "console-consumer",
-            *("--bootstrap-server", bootstrap, "--topic", "__consumer_offsets"),
-            *("--from-beginning", "--timeout-ms", "5000"),
-            *("--formatter", f"{FORMATTERS}.{formatter}"),
-            check=False,
-        )
-        found = json.loads("[" + done.stdout.strip().replace("}{", "},{") + "]")
+        found = formatted(bootstrap, CONSUMER_OFFSETS, topic, formatter)
         return [record for record in found if record["key"]["data"]["group"] == topic]
 
     offsets = read_with("OffsetsMessageFormatter")

@@ -4,9 +4,7 @@ messages are equal bytes, both ways, and what a version has no place for is refu
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,43 +14,26 @@ from ottla.kernel.transport import Part
 from ottla.wire.codec import codec
 from ottla.wire.schema import Message
 from tests.support.any_struct import any_struct, to_json
+from tests.support.asked_program import PROGRAMS, AskedProgram
 from tests.support.counts import count
 from tests.support.message_cases import KAFKA_3_CASES, case_id
 from tests.support.need import need_kafka_3_clients
 from tools.kafka_3_clients import program_command
 
-_PROGRAM = Path(__file__).parent.parent / "support/java/InterBrokerMessages.java"
 _UNSUPPORTED = "unsupported"
 
 
-class KafkasMessages:
-    """One JVM with the classes of Kafka's messages, asked line by line. Ends with its standard
-    input."""
+class KafkasMessages(AskedProgram):
+    """The classes of Kafka's messages."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            program_command(_PROGRAM),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def close(self) -> None:
-        self._process.communicate(timeout=30)
+        super().__init__(program_command(PROGRAMS / "InterBrokerMessages.java"))
 
     def read_and_write(
         self, cls: type[Message], version: int, hex: str, other_version: int
     ) -> tuple[object, str]:
         """JSON of what these bytes say, and the bytes of another version that say it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        parts = (cls.__name__, str(version), hex, str(other_version))
-        self._process.stdin.write("\t".join(parts) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the program ended over {parts}"
-        text, other_hex = line.rstrip("\n").split("\t")
+        text, other_hex = self.ask(cls.__name__, str(version), hex, str(other_version))
         return json.loads(text), other_hex
 
 

@@ -14,6 +14,11 @@ from ottla.server.apis import ANSWERED
 from ottla.wire.api import ApiKey
 from ottla.wire.codec import decode
 from ottla.wire.messages import alter_configs, incremental_alter_configs
+from ottla.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -26,7 +31,12 @@ from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from tests.support.ottla_process import OttlaProcess
 from tests.support.raw_client import as_dict
 from tests.support.side_by_side import NOW_MS, Both, Subject, a_batch, assert_alike, settle
@@ -344,5 +354,59 @@ def test_delete_records(both: Both, topic: str, policy: str) -> None:
         for _ in range(3):
             subject.produce(topic, build_batch([Record(0, NOW_MS, b"k", b"v")]))
         return [delete(subject, offset) for offset in (99, -2, 1, 0, -1)] + [delete(subject, 0, 7)]
+
+    assert_alike(both, scenario)
+
+
+@pytest.mark.parametrize("version", ElectLeadersRequest.VERSIONS)
+def test_elections(both: Both, topic: str, version: int) -> None:
+    """Of all, of some and of none."""
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, 2)
+        asked: list[list[TopicPartitions] | None] = [
+            None,
+            [],
+            [
+                TopicPartitions(topic=topic, partitions=[0, 1]),
+                TopicPartitions(topic=f"{topic}-missing", partitions=[0]),
+            ],
+        ]
+        answers = [
+            as_dict(subject.ask(ElectLeadersRequest(topic_partitions=each), version))
+            for each in asked
+        ]
+        # Kafka names every topic when it is asked for all, also those of which it has no result.
+        results = answers[0]["replica_election_results"]
+        answers[0]["replica_election_results"] = [
+            each for each in results if each["partition_result"]
+        ]
+        return answers
+
+    assert_alike(both, scenario)
+
+
+@pytest.mark.parametrize("version", AlterPartitionReassignmentsRequest.VERSIONS)
+def test_reassignments(both: Both, topic: str, version: int) -> None:
+    """To where they are, to nowhere, and back."""
+
+    def scenario(subject: Subject) -> Any:
+        subject.create(topic, 4)
+        partitions = [
+            ReassignablePartition(partition_index=number, replicas=replicas)
+            for number, replicas in enumerate([[1], [], [1, 99], None, [1]])
+        ]
+        moves = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=partitions)]
+        )
+        some = ListPartitionReassignmentsTopics(name=topic, partition_indexes=[0, 9])
+        return [
+            as_dict(subject.ask(request, newest))
+            for request, newest in (
+                (moves, version),
+                (ListPartitionReassignmentsRequest(topics=None), None),
+                (ListPartitionReassignmentsRequest(topics=[some]), None),
+            )
+        ]
 
     assert_alike(both, scenario)

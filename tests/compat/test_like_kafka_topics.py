@@ -26,7 +26,7 @@ from ottla.wire.messages.describe_topic_partitions import (
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.raw_client import as_dict
-from tests.support.side_by_side import Both, Subject, assert_alike
+from tests.support.side_by_side import Both, Subject, assert_alike, settle
 
 UNKNOWN_ID = TopicId(bytes(range(16)))
 TIMEOUT_MS = 30_000
@@ -306,6 +306,7 @@ def test_create_partitions(both: Both, topic: str, version: int) -> None:
             grow(subject, version, f"{topic}-missing", 5),
             grow(subject, version, "a b", 5),
         ]
+        settle(subject.client)  # Else Apache Kafka may not list the new ones yet.
         subject.wait_until_led(topic)
         return [*seen, metadata(subject, 12, topic)]
 

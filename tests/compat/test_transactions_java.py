@@ -9,12 +9,17 @@ import subprocess
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.kernel.internal_topics import TRANSACTION_STATE
+from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from tests.conftest import MakeBroker
 from tests.support.counts import count
+from tests.support.group_members import wait_until
+from tests.support.internal_topics import formatted
 from tests.support.need import need_apache_kafka
+from tests.support.raw_client import RawClient
 from tests.support.transactional_clients import TIMEOUT_S, ConfluentProducer, read_by_confluent
 from tools.apache_kafka import quick_command, run_tool
 
@@ -242,6 +247,13 @@ def test_a_hanging_transaction_is_found_and_aborted(make_broker: MakeBroker, top
     producer.close()
 
 
+def state_of(bootstrap: str, transactional_id: str) -> str:
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    with RawClient(bootstrap) as client:
+        (described,) = client.ask(request, 0).transaction_states
+        return str(described.transaction_state)
+
+
 def test_the_formatter_reads_what_the_coordinator_writes(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     producer = ConfluentProducer(bootstrap, topic)
@@ -250,29 +262,14 @@ def test_the_formatter_reads_what_the_coordinator_writes(bootstrap: str, topic: 
         producer.send(topic, 1, b"v")
         end()
     producer.close()
-    output = console_consumer(
-        bootstrap,
-        "__transaction_state",
-        record_count(bootstrap, "__transaction_state"),
-        *("--formatter", "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"),
-    )
-    found = json.loads("[" + output.strip().replace("}{", "},{") + "]")
+    wait_until(lambda: state_of(bootstrap, topic) == "CompleteAbort", "its markers are written")
+    found = formatted(bootstrap, TRANSACTION_STATE, topic, "TransactionLogMessageFormatter")
     key = {"type": 0, "data": {"transactionalId": topic}}
     states: list[Any] = [one["value"]["data"] for one in found if one["key"] == key]
     # Empty, Ongoing, PrepareCommit, CompleteCommit, Ongoing, PrepareAbort, CompleteAbort
     assert [one["transactionStatus"] for one in states] == [0, 1, 2, 4, 1, 3, 5]
     assert states[1]["transactionPartitions"] == [{"topic": topic, "partitionIds": [1]}]
     assert {one["transactionTimeoutMs"] for one in states} == {60_000}
-
-
-def record_count(bootstrap: str, topic: str) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-    numbers = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
-    ends = [
-        consumer.get_watermark_offsets(TopicPartition(topic, one), TIMEOUT_S) for one in numbers
-    ]
-    consumer.close()
-    return sum(end - start for start, end in ends)
 
 
 def test_the_feature_is_finalized(bootstrap: str) -> None:

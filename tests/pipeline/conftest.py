@@ -9,12 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.pipeline.run.session import new_session
+from tests.support.counts import IS_FULL
 from tests.support.side_by_side import SUBJECTS, Subject
 from tools import spark_connector
 
 # Also of the drivers that tests start. None of them lives for as long as the JVM's second compiler,
 # and a collector on many threads, need to pay off.
 os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+collect_ignore = [] if IS_FULL else ["test_demo_bounds.py"]
+"""Takes minutes, and with less it could not fail."""
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,7 @@ from ottla.replication.leader import Leader
 from ottla.replication.uncommitted import Step
 from ottla.server.connection import UNANSWERED_COUNT_MAX, Connection
 from ottla.storage import retention
-from ottla.storage.loader import LogLoader
 from ottla.storage.log import Log
-from ottla.storage.log_manager import LogManager
 from ottla.wire.api import ApiKey
 from tests.simulation.test_order_and_wholeness import run_seed
 from tests.support.counts import count
@@ -91,33 +89,13 @@ def answers_before_commits(patch: pytest.MonkeyPatch) -> None:
 def operation_in_parts(patch: pytest.MonkeyPatch) -> None:
     """An operation of a coordinator was written in as many batches as it took, and the third could
     fail, or a kill come, with two of them in the log."""
-    batches = Shard._batches
+    append = Shard._append
 
     def split(self: Shard[Any], result: Result[Any], within: Transaction | None) -> Any:
         result.is_atomic = False
-        return batches(self, result, within)
+        return append(self, result, within)
 
-    patch.setattr(Shard, "_batches", split)
-
-
-def topic_id_queued(patch: pytest.MonkeyPatch) -> None:
-    """A new log's `partition.metadata` was written later, after CreateTopics was answered, and when
-    a kill came before it, never."""
-
-    def do_nothing(*_: Any) -> None:
-        pass
-
-    patch.setattr(LogManager, "_write_topic_id", do_nothing)
-    patch.setattr(LogManager, "assign_topic_id", do_nothing)
-
-
-def topic_id_unread(patch: pytest.MonkeyPatch) -> None:
-    """A log that was found was served as that of its name, whoever's it was."""
-
-    def read_topic_id(self: LogLoader, names: set[str]) -> None:
-        pass
-
-    patch.setattr(LogLoader, "_read_topic_id", read_topic_id)
+    patch.setattr(Shard, "_append", split)
 
 
 def retention_of_pending(patch: pytest.MonkeyPatch) -> None:
@@ -144,8 +122,6 @@ MUTANTS = [
     Mutant(turn_given_away, "has committed"),
     Mutant(answers_before_commits, "has committed"),
     Mutant(operation_in_parts, "is there in part"),
-    Mutant(topic_id_queued, "serves the records of the topic before"),
-    Mutant(topic_id_unread, "serves the records of the topic before"),
     Mutant(retention_of_pending, "the retention of .*brief"),
     Mutant(acknowledged_unsynced, "two values|is lost|has committed|ended at|lost its end"),
 ]

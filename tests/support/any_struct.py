@@ -9,7 +9,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ottla.wire.schema import Array, Bytes, Field, Fixed, Nested, Records, String, Struct, Type
+from ottla.wire.schema import (
+    OWN_TAGS,
+    Array,
+    Bytes,
+    Field,
+    Fixed,
+    Nested,
+    Records,
+    String,
+    Struct,
+    Type,
+)
 
 _INTEGERS = {
     format: st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
@@ -19,8 +30,12 @@ _INTEGERS = {
 
 @cache
 def any_struct(cls: type[Struct], version: int) -> st.SearchStrategy[Any]:
-    """Whatever is in this version is random, all else has its default."""
-    fields = [field for field in cls.FIELDS if version in field.versions]
+    """Whatever Kafka has in this version is random, all else has its default."""
+    fields = [
+        field
+        for field in cls.FIELDS
+        if version in field.versions and (field.tag is None or field.tag < OWN_TAGS)
+    ]
     return st.builds(cls, **{field.name: _values_of(field, version) for field in fields})
 
 

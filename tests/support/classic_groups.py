@@ -17,7 +17,7 @@ from ottla.coordinators.groups.records import (
     GroupMetadataValue,
 )
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
-from ottla.coordinators.result import Deferred, Result
+from ottla.coordinators.result import Deferred, Planned, Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.heartbeat import HeartbeatRequest
@@ -33,6 +33,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupResponse,
 )
 from tests.support.group_timers import ManualTimers
+from tests.support.planned import planned
 
 T = TypeVar("T")
 
@@ -100,7 +101,8 @@ class ClassicCoordinator:
 
     # -- what the runtime does --------------------------------------------------------------
 
-    def write(self, result: Result[T]) -> T | Deferred[T]:
+    def write(self, operation: Planned[T]) -> T | Deferred[T]:
+        result = planned(operation)
         if result.records and self.failure is not None:
             if result.on_failed is not None:
                 result.on_failed(self.failure)

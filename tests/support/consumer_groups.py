@@ -15,7 +15,7 @@ from ottla.coordinators.groups.consumer.protocol import ConsumerProtocol
 from ottla.coordinators.groups.context import Client, GroupContext, TopicInfo
 from ottla.coordinators.groups.records import RECORD_TYPES, GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
-from ottla.coordinators.result import Deferred, Result
+from ottla.coordinators.result import Deferred, Planned, Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
 from ottla.wire.messages.consumer_group_describe import DescribedGroup
@@ -44,6 +44,7 @@ from ottla.wire.messages.sync_group import (
     SyncGroupResponse,
 )
 from tests.support.group_timers import ManualTimers
+from tests.support.planned import planned
 
 T = TypeVar("T")
 
@@ -152,7 +153,8 @@ class ConsumerCoordinator:
 
     # -- what the runtime does --------------------------------------------------------------
 
-    def write(self, result: Result[T]) -> T | Deferred[T]:
+    def write(self, operation: Planned[T]) -> T | Deferred[T]:
+        result = planned(operation)
         if result.records and self.failure is not None:
             if result.on_failed is not None:
                 result.on_failed(self.failure)
@@ -163,7 +165,7 @@ class ConsumerCoordinator:
             self._replay(key, value)
         return result.response
 
-    def _answer(self, result: Result[T]) -> T:
+    def _answer(self, result: Planned[T]) -> T:
         response = self.write(result)
         return response.value if isinstance(response, Deferred) else response
 

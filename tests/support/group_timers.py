@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned, Result
+from tests.support.planned import planned
 
 
 class _Due(NamedTuple):
@@ -27,9 +28,10 @@ class ManualTimers:
     def now_ms(self) -> int:
         return self._now_ms
 
-    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Result[Any]]) -> None:
+    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Planned[Any]]) -> None:
         self._order += 1
-        self._due[name] = _Due(self._now_ms + max(0, delay_ms), self._order, operation)
+        at_ms = self._now_ms + max(0, delay_ms)
+        self._due[name] = _Due(at_ms, self._order, lambda: planned(operation()))
 
     def cancel(self, name: str) -> None:
         self._due.pop(name, None)

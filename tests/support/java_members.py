@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
+from tests.support.asked_program import PROGRAMS, AskedProgram
 from tools.apache_kafka import java_command
-
-_PROGRAM = Path(__file__).parent / "java/GroupMembers.java"
 
 Event = tuple[str, list[str]]
 
@@ -38,7 +35,8 @@ class JavaMember:
         self.name = name
 
     def show(self) -> Shown:
-        found = json.loads(self._members.ask("show", self.name))
+        (shown,) = self._members.ask("show", self.name)
+        found = json.loads(shown)
         found["events"] = [(kind, partitions) for kind, partitions in found["events"]]
         return Shown(**found)
 
@@ -54,23 +52,15 @@ class JavaMember:
         self._members.open.remove(self)
 
 
-class JavaMembers:
-    """Made by a fixture, for the tests of one file. Settings have underscores for dots. Names of
-    clients, and so the ids of members, sort as they were made."""
+class JavaMembers(AskedProgram):
+    """Settings have underscores for dots. Names of clients, and so the ids of members, sort as
+    they were made."""
 
     def __init__(self) -> None:
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        super().__init__(java_command(str(PROGRAMS / "GroupMembers.java"), options=options))
         self.open: list[JavaMember] = []
         self._numbers = itertools.count()
-        self._process = subprocess.Popen(
-            java_command(str(_PROGRAM), options=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def close(self) -> None:
-        self._process.communicate(timeout=60)
 
     def subscribe(self, bootstrap: str, group: str, topics: str, **settings: str) -> JavaMember:
         """`topics` is `a,b`, or a pattern: `^...` that Java's client looks for, `~...` for the
@@ -91,12 +81,3 @@ class JavaMembers:
         member = JavaMember(self, name)
         self.open.append(member)
         return member
-
-    def ask(self, *words: str) -> str:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(words) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the program ended over {words}"
-        return line.rstrip("\n")

@@ -3,6 +3,7 @@ name. One that names what is there, and one that names what is not, where that t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,10 +18,14 @@ TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 
 
 class World(NamedTuple):
-    """What the broker has, and how large a request may be."""
+    """What the broker has, and how large a request may be. Two of them share a broker, one after
+    the other: what a member or a producer leaves behind has the name of its world."""
 
     client: RawClient
+    name: str
     partition_count: int
+    new_partition_count: int
+    """Of the topic that is made, grows to twice that, and is deleted."""
     group_count: int
     element_count: int
 
@@ -79,7 +84,9 @@ class _Builder:
 
 
 def _produce(build: _Builder, world: World) -> None:
-    batch = make_batch(b"v")
+    # Not older than retention: this is about requests, and to roll 10,000 logs takes 20,000 files.
+    now_ms = int(time.time() * 1000)
+    batch = make_batch(b"v", timestamp=now_ms)
     datas = [
         build.one(
             "topic_data.partition_data",
@@ -93,7 +100,9 @@ def _produce(build: _Builder, world: World) -> None:
     topics = build.each("topic_data", "name", world.names("unknown-"), partition_data=[])
     build.add("unknown topics", 12, acks=1, timeout_ms=1000, topic_data=topics)
     many = [b"v"] * 20_000
-    data = build.one("topic_data.partition_data", index=0, records=make_batch(*many))
+    data = build.one(
+        "topic_data.partition_data", index=0, records=make_batch(*many, timestamp=now_ms)
+    )
     topics = [build.one("topic_data", name=TOPIC, partition_data=[data])]
     build.add("many records", 12, acks=1, timeout_ms=1000, topic_data=topics)
 
@@ -148,20 +157,26 @@ def _find_coordinator(build: _Builder, world: World) -> None:
         build.add(name, 4, key_type=key_type, coordinator_keys=world.names("g"))
 
 
+_PROTOCOLS_MAX = 100
 _MEMBER = {"group_id": "joined", "protocol_type": "consumer"}
 _TIMES = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
 
 
 def _join_group(build: _Builder, world: World) -> None:
+    """More than a hundred protocols are refused: see the handler."""
     protocols = build.each("protocols", "name", world.names("p"), metadata=b"")
-    build.add("many protocols", 3, **_MEMBER, **_TIMES, protocols=protocols)
+    build.add("too many protocols", 3, **_MEMBER, **_TIMES, protocols=protocols)
+    some = protocols[:_PROTOCOLS_MAX]
+    member = {"group_id": f"joined {world.name}", "protocol_type": "consumer"}
+    build.add("many protocols", 3, **member, **_TIMES, protocols=some)
 
 
 def _sync_group(build: _Builder, world: World) -> None:
     """By the leader of a group of its own."""
     request = APIS[ApiKey.JOIN_GROUP].request
     protocol = _Builder(world, ApiKey.JOIN_GROUP).one("protocols", name="range", metadata=b"")
-    member = {"group_id": "synced", "protocol_type": "consumer"}
+    group_id = f"synced {world.name}"
+    member = {"group_id": group_id, "protocol_type": "consumer"}
     joined = world.client.ask(request(**member, **_TIMES, protocols=[protocol]), 3)
     assignments = build.each("assignments", "member_id", world.names("m"), assignment=b"a")
     assignments.append(
@@ -170,7 +185,7 @@ def _sync_group(build: _Builder, world: World) -> None:
     build.add(
         "many assignments",
         3,
-        group_id="synced",
+        group_id=group_id,
         generation_id=joined.generation_id,
         member_id=joined.member_id,
         assignments=assignments,
@@ -205,7 +220,8 @@ def _api_versions(build: _Builder, world: World) -> None:
 
 def _create_topics(build: _Builder, world: World) -> None:
     count = world.partition_count
-    new = build.one("topics", name="new", num_partitions=count, replication_factor=1)
+    new_count = world.new_partition_count
+    new = build.one("topics", name="new", num_partitions=new_count, replication_factor=1)
     build.add("one topic", 7, topics=[new], timeout_ms=60_000)
     topics = build.each("topics", "name", world.names("n"), num_partitions=1, replication_factor=1)
     build.add("too many topics", 7, topics=topics, timeout_ms=1000, validate_only=True)
@@ -214,10 +230,34 @@ def _create_topics(build: _Builder, world: World) -> None:
 
 
 def _create_partitions(build: _Builder, world: World) -> None:
-    one = build.one("topics", name="new", count=2 * world.partition_count, assignments=None)
+    one = build.one("topics", name="new", count=2 * world.new_partition_count, assignments=None)
     build.add("of one topic", 3, topics=[one], timeout_ms=60_000)
     topics = build.each("topics", "name", world.names("unknown-"), count=2, assignments=None)
     build.add("unknown topics", 3, topics=topics, timeout_ms=1000)
+
+
+def _elect_leaders(build: _Builder, world: World) -> None:
+    one = build.one("topic_partitions", topic=TOPIC, partitions=world.indexes)
+    build.add("all partitions", 2, topic_partitions=[one], timeout_ms=60_000)
+    topics = build.each("topic_partitions", "topic", world.names("unknown-"), partitions=[0])
+    build.add("unknown topics", 2, topic_partitions=topics, timeout_ms=1000)
+    build.add("everything", 2, topic_partitions=None, timeout_ms=60_000)
+
+
+def _alter_partition_reassignments(build: _Builder, world: World) -> None:
+    """Where they are, and where they cannot be."""
+    for name, replicas in (("to where they are", [1]), ("to nobody", [99]), ("cancelled", None)):
+        partitions = build.each(
+            "topics.partitions", "partition_index", world.indexes, replicas=replicas
+        )
+        topics = [build.one("topics", name=TOPIC, partitions=partitions)]
+        build.add(name, 1, topics=topics, timeout_ms=60_000)
+
+
+def _list_partition_reassignments(build: _Builder, world: World) -> None:
+    one = build.one("topics", name=TOPIC, partition_indexes=world.indexes)
+    build.add("all partitions", 0, topics=[one], timeout_ms=60_000)
+    build.add("everything", 0, topics=None, timeout_ms=60_000)
 
 
 def _delete_topics(build: _Builder, world: World) -> None:
@@ -241,7 +281,8 @@ def _offset_for_leader_epoch(build: _Builder, world: World) -> None:
     build.add("all partitions", 4, topics=[build.one("topics", topic=TOPIC, partitions=partitions)])
 
 
-def _producer(world: World, transactional_id: str) -> dict[str, Any]:
+def _producer(world: World, name: str) -> dict[str, Any]:
+    transactional_id = f"{name} {world.name}"
     request = APIS[ApiKey.INIT_PRODUCER_ID].request(
         transactional_id=transactional_id, transaction_timeout_ms=60_000
     )
@@ -371,13 +412,13 @@ def _list_transactions(build: _Builder, world: World) -> None:
 
 
 def _consumer_group_heartbeat(build: _Builder, world: World) -> None:
-    member = {"group_id": "k848", "member_epoch": 0, "rebalance_timeout_ms": 30_000}
+    member = {"group_id": f"k848 {world.name}", "member_epoch": 0, "rebalance_timeout_ms": 30_000}
     build.add(
         "many topics",
         1,
         **member,
         member_id="m0",
-        subscribed_topic_names=[TOPIC, *world.names("n")[: world.element_count // 10]],
+        subscribed_topic_names=[TOPIC, *world.names("n")[:-1]],
         topic_partitions=[],
     )
     owned = [build.one("topic_partitions", topic_id=bytes(16), partitions=world.indexes)]
@@ -420,6 +461,9 @@ _BUILDERS: dict[ApiKey, Callable[[_Builder, World], None]] = {
     ApiKey.API_VERSIONS: _api_versions,
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.DELETE_RECORDS: _delete_records,
     ApiKey.INIT_PRODUCER_ID: _init_producer_id,

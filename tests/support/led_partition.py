@@ -18,17 +18,35 @@ async def new_partition(broker: SimulatedBroker, **config: str) -> Partition:
 
 
 async def lead_two_replicas(
-    partition: Partition, broker: SimulatedBroker, isr: tuple[int, ...] = (1,)
+    partition: Partition,
+    broker: SimulatedBroker,
+    isr: tuple[int, ...] = (1,),
+    *,
+    leader_epoch: int = 1,
 ) -> Partition:
     """Of which broker 2 has the other."""
-    return await broker.machine.broker.replicas.become_leader(
+    return await lead_replicas(partition, broker, (1, 2), isr, leader_epoch=leader_epoch)
+
+
+async def lead_replicas(
+    partition: Partition,
+    broker: SimulatedBroker,
+    replicas: tuple[int, ...],
+    isr: tuple[int, ...],
+    *,
+    leader_epoch: int = 1,
+) -> Partition:
+    """All brokers are registered in epoch 5."""
+    manager = broker.machine.broker.replicas
+    manager._broker_epochs = lambda broker_id: 5
+    return await manager.become_leader(
         partition.topic_partition,
         partition.topic_id,
         partition.log.config,
-        leader_epoch=1,
-        replicas=(BrokerId(1), BrokerId(2)),
+        leader_epoch=leader_epoch,
+        replicas=tuple(BrokerId(each) for each in replicas),
         isr=tuple(BrokerId(each) for each in isr),
-        partition_epoch=1,
+        partition_epoch=leader_epoch,
         is_new=False,
     )
 
@@ -70,6 +88,8 @@ class Watching:
         self.closed.append(partition)
 
 
-def fetched(partition: Partition, offset: int) -> None:
-    """Broker 2 has asked for records from there on."""
-    partition.leader.follower_fetched(BrokerId(2), offset, log_start_offset=0, broker_epoch=5)
+def fetched(partition: Partition, offset: int, *, by: int = 2, log_start_offset: int = 0) -> None:
+    """A broker has asked for records from there on."""
+    partition.leader.follower_fetched(
+        BrokerId(by), offset, log_start_offset=log_start_offset, broker_epoch=5
+    )

@@ -30,7 +30,14 @@ KAFKA_3_CASES = [
 ]
 """What kio does not have; Kafka 3.9's own classes do."""
 
-KIO_CASES = [case for case in ALL_CASES if case not in KAFKA_3_CASES]
+_CAME_AFTER_KAFKA_4_3 = {ApiKey.GET_REPLICA_LOG_INFO}
+"""What nobody has classes of yet: the unit tests write their bytes out."""
+
+KIO_CASES = [
+    case
+    for case in ALL_CASES
+    if case not in KAFKA_3_CASES and case[0].API_KEY not in _CAME_AFTER_KAFKA_4_3
+]
 
 
 def case_id(value: object) -> str:

@@ -30,12 +30,17 @@ class OttlaProcess:
         *,
         settings: Mapping[str, str] | None = None,
         args: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
     ) -> None:
+        """`prefix`: of the command, where it runs elsewhere, in a network namespace say."""
         self.folder = folder
         self.data_dir = folder / "data"
         self.log_path = folder / "broker.log"
         self.settings = dict(settings or {})
         self.args = list(args)
+        self._host = host
+        self._prefix = list(prefix)
         self.bootstrap = ""
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,8 +70,9 @@ class OttlaProcess:
         port."""
         assert self._process is None, "already started"
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "ottla", "start", "--data-dir", str(self.data_dir)]
-        command += ["--listen", f"127.0.0.1:{self.port}", *self.args]
+        command = [*self._prefix, sys.executable, "-m", "ottla", "start"]
+        command += ["--data-dir", str(self.data_dir)]
+        command += ["--listen", f"{self._host}:{self.port}", *self.args]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         with open(self.log_path, "ab") as log:

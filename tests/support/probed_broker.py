@@ -2,7 +2,7 @@
 
 A slice is what the loop runs without looking at its sockets: one callback, or one step of a task.
 CPU time of the loop's thread, since the machine may be busy with other things. Collections of
-garbage count where they happen within a slice, but for the rare ones that look at everything again:
+garbage count where they happen within a slice. The rare looks at everything are told apart:
 `ottla.kernel.garbage` says why there are any, and nothing could slice them.
 
 The loop is asyncio's own: its callbacks can be wrapped, uvloop's cannot. They are the same ones.
@@ -22,6 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple
 
+from ottla.kernel.garbage import look_at_everything
+
 READY_S = 60.0
 
 
@@ -30,6 +32,9 @@ class Slice(NamedTuple):
     garbage_ms: float = 0.0
     """Of these, how many the garbage collector took."""
     callback: str = ""
+
+    look_count: int = 0
+    """How often the collector has looked at everything since the broker began: `ms` is without."""
 
     def __str__(self) -> str:
         return f"{self.ms:6.1f} ms, {self.garbage_ms:5.1f} for garbage: {self.callback}"
@@ -89,20 +94,21 @@ class Probe:
 
     def __init__(self) -> None:
         self.longest = Slice()
+        self.look_count = 0
         self._garbage_s = 0.0
-        self._not_counted_s = 0.0
         self._collection_began_s = 0.0
-        self._looks_at_everything = False
         gc.callbacks.append(self._note_collection)
-        self._unfreeze, gc.unfreeze = gc.unfreeze, self._note_unfreeze
         run = asyncio.Handle._run
 
         def timed(handle: asyncio.Handle) -> None:
-            self._garbage_s = self._not_counted_s = 0.0
+            self._garbage_s = 0.0
             began_s = time.thread_time()
+            is_look = handle._callback is look_at_everything  # type: ignore[attr-defined]
             run(handle)
-            took_ms = (time.thread_time() - began_s - self._not_counted_s) * 1000
-            if took_ms > self.longest.ms:
+            took_ms = (time.thread_time() - began_s) * 1000
+            if is_look:
+                self.look_count += 1
+            elif took_ms > self.longest.ms:
                 self.longest = Slice(took_ms, self._garbage_s * 1000, _name_of(handle))
 
         asyncio.Handle._run = timed  # type: ignore[method-assign,assignment]
@@ -111,17 +117,7 @@ class Probe:
         if phase == "start":
             self._collection_began_s = time.thread_time()
             return
-        took_s = time.thread_time() - self._collection_began_s
-        if self._looks_at_everything and info["generation"] == 2:
-            self._looks_at_everything = False
-            self._not_counted_s += took_s
-        else:
-            self._garbage_s += took_s
-
-    def _note_unfreeze(self) -> None:
-        """The next full collection looks at everything."""
-        self._unfreeze()
-        self._looks_at_everything = True
+        self._garbage_s += time.thread_time() - self._collection_began_s
 
     def answer(self, questions: IO[str], loop: asyncio.AbstractEventLoop) -> None:
         """A line for each line, when what runs now has ended: its answer may be out before."""
@@ -130,7 +126,7 @@ class Probe:
 
     def _report(self) -> None:
         found, self.longest = self.longest, Slice()
-        print(json.dumps(found), flush=True)
+        print(json.dumps(found._replace(look_count=self.look_count)), flush=True)
 
 
 def _name_of(handle: Any) -> str:
@@ -145,7 +141,7 @@ def _name_of(handle: Any) -> str:
 
 def _main(folder: str, settings: dict[str, str]) -> int:
     sys.modules["uvloop"] = None  # type: ignore[assignment]  # As if it were not installed.
-    from ottla.broker import ReadyInfo, run
+    from ottla.broker_process import ReadyInfo, run
     from ottla.config.broker import BrokerConfig
 
     probe = Probe()

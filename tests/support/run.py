@@ -30,7 +30,11 @@ _LANES = {
 }
 """Folders of tests that run beside each other: about half of the time each, on two cores. Those of
 properties are first: what they find is then not what an earlier test left in the process."""
-_TOOLS = ("kcat", "shellcheck", "chromium", "zsh", "fish")
+_TOOLS = {
+    **{name: name for name in ("kcat", "shellcheck", "chromium", "zsh", "fish")},
+    "ip": "iproute2",
+}
+"""By command, the Debian package that has it."""
 _SHELL_SCRIPTS = ["ottla", "test", ".ci/run", "requirements/lock", "tools/environment.sh"]
 
 
@@ -77,7 +81,7 @@ def main() -> int:
 def _fetch_tools() -> Outcome:
     """What tests use besides Python packages. None of it is a must on a developer's machine."""
     outcome = Outcome("tools")
-    wanted = [name for name in _TOOLS if shutil.which(name) is None]
+    wanted = [package for name, package in _TOOLS.items() if shutil.which(name) is None]
     if wanted and shutil.which("apt-get") and os.geteuid() == 0:
         print(f"installing {', '.join(wanted)} by apt-get", flush=True)
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}

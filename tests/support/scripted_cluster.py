@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from ottla.client.cluster import ClusterClient
-from ottla.kernel.transport import Part, Transport
+from ottla.kernel.transport import Listener, Part, Transport
 from ottla.testing.loop import VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedNetwork
-from ottla.wire.api import APIS, ApiKey
+from ottla.wire.api import APIS, Api, ApiKey
 from ottla.wire.codec import codec
 from ottla.wire.framing import FrameReader
 from ottla.wire.header import append_response, decode_request_header, response_header_version
@@ -19,8 +20,9 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse, Meta
 from ottla.wire.schema import Request, Response
 
 T = TypeVar("T")
-Answer = Callable[[int, Any], Response | None]
-"""Of the broker with this id to this request; None closes the connection."""
+Answer = Callable[[int, Any], Response | asyncio.Future[Response] | None]
+"""Of the broker with this id to this request; None closes the connection. A future is answered when
+it is done: the test sees to it that answers keep the order of requests."""
 
 FIRST_PORT = 9000
 _FRAME_BYTES_MAX = 1 << 20
@@ -29,8 +31,14 @@ _FRAME_BYTES_MAX = 1 << 20
 class ScriptedCluster:
     """Brokers 1 to `broker_count`, at ports from 9001 on. Lives as long as its loop."""
 
-    def __init__(self, loop: VirtualLoop, broker_count: int = 2) -> None:
-        self.network = SimulatedNetwork(loop, random.Random(0))
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        broker_count: int = 2,
+        *,
+        network: SimulatedNetwork | None = None,
+    ) -> None:
+        self.network = network or SimulatedNetwork(loop, random.Random(0))
         self.node_ids = range(1, broker_count + 1)
         self.answers: dict[type[Request], Answer] = {
             ApiVersionsRequest: self._api_versions,
@@ -40,6 +48,9 @@ class ScriptedCluster:
         self.asked: list[tuple[int, Request, int]] = []
         """Broker, request and version, but for ApiVersions."""
         self.connections: list[_Connection] = []
+        self.silence_of_versions: asyncio.Future[Response] | None = None
+        """What ApiVersions waits for, where a test has set it."""
+        self._listeners: dict[int, Listener] = {}
         for node_id in self.node_ids:
             self.listen(node_id)
 
@@ -48,7 +59,13 @@ class ScriptedCluster:
             self.connections.append(_Connection(self, node_id, transport))
             return self.connections[-1]
 
-        self.network.listen("localhost", FIRST_PORT + node_id, accept).start()
+        listener = self.network.listen("localhost", FIRST_PORT + node_id, accept)
+        listener.start()
+        self._listeners[node_id] = listener
+
+    def stop(self, node_id: int) -> None:
+        """Accepts no more connections; those that are open stay."""
+        self._listeners.pop(node_id).close()
 
     def client(self) -> ClusterClient:
         return ClusterClient(self.network, [("localhost", FIRST_PORT + 1)])
@@ -59,7 +76,11 @@ class ScriptedCluster:
             for id in self.node_ids
         ]
 
-    def _api_versions(self, node_id: int, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    def _api_versions(
+        self, node_id: int, request: ApiVersionsRequest
+    ) -> ApiVersionsResponse | asyncio.Future[Response]:
+        if self.silence_of_versions is not None:
+            return self.silence_of_versions
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersion(api_key=key, min_version=known[0], max_version=known[-1])
@@ -98,11 +119,18 @@ class _Connection:
         response = self._cluster.answers[api.request](self.node_id, request)
         if response is None:
             self.transport.close()
-            return
+        elif isinstance(response, asyncio.Future):
+            response.add_done_callback(
+                lambda done: self._send(api, version, header.correlation_id, done.result())
+            )
+        else:
+            self._send(api, version, header.correlation_id, response)
+
+    def _send(self, api: Api, version: int, correlation_id: int, response: Response) -> None:
         parts: list[Part] = []
         encode = codec(api.response, version).encode
         header_version = response_header_version(api.key, version)
-        append_response(header.correlation_id, header_version, encode, response, parts)
+        append_response(correlation_id, header_version, encode, response, parts)
         self.transport.send(parts)
 
 

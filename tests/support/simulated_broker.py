@@ -41,15 +41,32 @@ R = TypeVar("R", bound=Response)
 
 PORT = 9092
 
+OTHER_LISTENER = {
+    "listeners": f"PLAINTEXT://localhost:{PORT},BROKERS://localhost:9093",
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter_broker_listener_name": "BROKERS",
+}
+"""For `with_broker`: brokers have one of their own, and the tests' is another."""
+
 
 class SimulatedBroker:
-    def __init__(self, loop: VirtualLoop, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        settings: dict[str, str],
+        *,
+        network: SimulatedNetwork | None = None,
+        ensemble: MemoryEnsemble | None = None,
+        port: int = PORT,
+    ) -> None:
+        """Alone on its network and in its cluster, where these are not given."""
         rng = random.Random(0)
         self.loop = loop
-        self.network = SimulatedNetwork(loop, rng)
-        self.ensemble = MemoryEnsemble()
+        self.port = port
+        self.network = network or SimulatedNetwork(loop, rng)
+        self.ensemble = ensemble or MemoryEnsemble()
         self.machine = SimulatedMachine(
-            {"listeners": f"PLAINTEXT://localhost:{PORT}", **settings},
+            {"listeners": f"PLAINTEXT://localhost:{port}", **settings},
             loop,
             rng,
             self.network,
@@ -57,8 +74,13 @@ class SimulatedBroker:
         )
         self._connection: ClientConnection | None = None
 
-    async def connect(self, port: int = PORT) -> ClientConnection:
-        return await ClientConnection.open(self.network, "localhost", port)
+    @property
+    def broker_epoch(self) -> int:
+        """With which it is registered now."""
+        return self.machine.broker.broker_epoch
+
+    async def connect(self, port: int | None = None) -> ClientConnection:
+        return await ClientConnection.open(self.network, "localhost", port or self.port)
 
     async def restart(self, end: Callable[[], None] | None = None) -> None:
         """Stops it, or ends it in another way (`machine.kill`), and starts it again."""

@@ -136,8 +136,8 @@ class Member:
         request = JoinGroupRequest(
             group_id=self.group_id,
             member_id=self.member_id,
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
             **{
+                "protocols": [JoinGroupRequestProtocol(name="range", metadata=subscription)],
                 "session_timeout_ms": SESSION_MS,
                 "rebalance_timeout_ms": SESSION_MS,
                 "protocol_type": "consumer",

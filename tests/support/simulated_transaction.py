@@ -170,7 +170,7 @@ async def read(
             broker, topic, partition=partition, isolation_level=level, offset=offset
         )
         (answer,) = response.responses[0].partitions
-        assert answer.error_code == ErrorCode.NONE
+        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
         end = answer.last_stable_offset if is_committed else answer.high_watermark
         aborted = {(one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()}
         offset = _take(answer.records, aborted, offset, values)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -20,8 +21,13 @@ class ZooKeeperProcess:
     """Its data is in `folder`, over all its starts, and its port stays the same. Whoever made it
     stops it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = ()
+    ) -> None:
+        """`prefix`: of the command, where it runs elsewhere, in a network namespace say."""
         self._folder = folder
+        self._host = host
+        self._prefix = list(prefix)
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
         self.address = ""
@@ -29,8 +35,9 @@ class ZooKeeperProcess:
     def start(self) -> None:
         """Returns when it serves."""
         assert self._process is None, "already started"
-        command = [sys.executable, "-m", "ottla", "zookeeper", "--data-dir", str(self._folder)]
-        command += ["--listen", f"127.0.0.1:{self._port}"]
+        command = [*self._prefix, sys.executable, "-m", "ottla", "zookeeper"]
+        command += ["--data-dir", str(self._folder)]
+        command += ["--listen", f"{self._host}:{self._port}"]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

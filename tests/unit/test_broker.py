@@ -1,26 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ottla.broker import ReadyInfo, run
-from ottla.config.broker import BrokerConfig
-from ottla.controller.topics import NewTopic, Topics
+from ottla.controller.topic_planning import NewTopic
+from ottla.controller.topics import Topics
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.storage.errors import BrokerStartRefused
-from ottla.storage.log_manager import LogManager
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
+from ottla.testing.machine import ProcessDied
 from ottla.testing.store import MemoryEnsemble
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -31,36 +22,6 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 from tests.support.simulated_transaction import Transactional, read
-
-READY = """
-import gc, os, signal, sys
-from ottla.cli import start
-
-def ready(*info):
-    found = [name for name in {heavy} if name in sys.modules]
-    print(found, gc.isenabled(), gc.get_freeze_count() > 0)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-start._say_ready = ready
-start.run(start.Settings(data_dir={folder!r}, listen="127.0.0.1:0", log_level="info"))
-"""
-
-
-def test_a_start_does_not_wait_for_what_the_first_requests_do_not_need(tmp_path: Path) -> None:
-    heavy = ["ottla.coordinators.groups.group_shard", "ottla.wire.messages.join_group"]
-    heavy += ["ottla.wire.messages.leader_and_isr"]
-    heavy += ["shutil", "uuid", "urllib.parse", "importlib.metadata", "cramjam", "re2", "click"]
-    heavy += ["encodings.idna", "kazoo"]
-    code = READY.format(heavy=heavy, folder=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # The collector is at work from then on, and leaves what was loaded alone.
-    assert done.stdout == "[] True True\n"
-    took = done.stderr.partition("the start took: ")[2]
-    assert re.findall(r"([A-Za-z ]+) [0-9.]+ ms \(CPU [0-9.]+\)[,\"]", took) == [
-        "Python and command line",
-        *(" settings", " modules", " event loop", " log dirs", " store", " logs"),
-        *(" controller and listeners", " partitions"),
-    ]
 
 
 async def topics(broker: SimulatedBroker) -> dict[str, tuple[bytes, int]]:
@@ -124,12 +85,11 @@ def test_a_crash_while_logs_are_taken_over_makes_no_strays(monkeypatch: pytest.M
         async def create_and_crash(topics: Topics, topic: NewTopic) -> None:
             await create(topics, topic)
             broker.machine.kill()
-            raise InterruptedError
 
         for _ in range(3):
             with monkeypatch.context() as patched:
                 patched.setattr(Topics, "create", create_and_crash)
-                with pytest.raises(InterruptedError):
+                with pytest.raises(ProcessDied):
                     await broker.machine.start()
         await broker.machine.start()
         assert set(await topics(broker)) == set("abcd")
@@ -203,6 +163,19 @@ def test_a_first_log_dir_that_is_not_mounted_is_not_taken_for_a_new_one() -> Non
     with_broker(test, log_dirs="/one,/two")
 
 
+def test_beside_zookeeper_no_log_dir_has_the_store() -> None:
+    """So a new disk may come first."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        await broker.machine.stop()
+        broker.machine.disk.remove_folder("/one")
+        await broker.start()
+        assert set(await topics(broker)) == {"t"}
+
+    with_broker(test, log_dirs="/one,/two", zookeeper_connect="localhost:2181")
+
+
 def test_nothing_is_taken_over_while_a_log_dir_is_offline() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t", 2)
@@ -243,10 +216,34 @@ def test_a_second_broker_on_the_same_folder_is_refused() -> None:
     with_broker(test)
 
 
-def test_a_broker_without_its_session_says_that_it_cannot_go_on() -> None:
+def test_a_broker_whose_session_expires_serves_on_and_registers_anew() -> None:
     async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        image = broker.machine.broker.image
+        assert image is not None
+        before = image.brokers[BrokerId(1)].epoch
         broker.machine.expire_session()
-        assert "session" in broker.machine.broker.failed.result()
+        assert (await broker.produce("t", b"v")).error_code == ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert (await broker.produce("t", b"v")).base_offset == 1
+        assert image.brokers[BrokerId(1)].epoch > before
+        assert {"/brokers/ids/1", "/controller"} <= broker.ensemble.tree("/").keys()
+        await broker.create_topic("new")
+        assert not broker.machine.broker.failed.done()
+
+    with_broker(test)
+
+
+def test_a_broker_that_loses_its_session_again_and_again_loses_no_change() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        for number in range(20):
+            await broker.create_topic(f"t{number}")
+            broker.machine.expire_session()
+            await asyncio.sleep(number / 1000)
+            broker.machine.expire_session()
+            await asyncio.sleep(2)
+        await broker.restart()
+        assert len(await topics(broker)) == 20
 
     with_broker(test)
 
@@ -284,66 +281,3 @@ def test_a_broker_without_any_log_dir_left_gives_up() -> None:
         assert running.failed.result() == "every log dir is offline"
 
     with_broker(test, log_dirs="/one,/two")
-
-
-def test_a_broker_that_is_still_starting_can_be_stopped(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    async def start_for_ever(manager: LogManager, **_: Any) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(LogManager, "start", start_for_ever)
-    config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://localhost:0"})
-    ready: list[ReadyInfo] = []
-    assert run(config, on_ready=ready.append) == 0
-    assert not ready
-    assert ".kafka_cleanshutdown" not in os.listdir(tmp_path)
-
-
-SLOW_STOP = """
-import asyncio, os, signal, sys
-from ottla.broker import Broker, run
-from ottla.config.broker import BrokerConfig
-
-stop = Broker.stop
-async def slow_stop(broker):
-    print("stopping", flush=True)
-    if sys.argv[2] == "never":
-        await asyncio.Event().wait()
-    os.kill(os.getpid(), signal.SIGHUP)
-    await asyncio.sleep(0)
-    await stop(broker)
-Broker.stop = slow_stop
-config = BrokerConfig({"log.dirs": sys.argv[1], "listeners": "PLAINTEXT://localhost:0"})
-sys.exit(run(config, on_ready=lambda _: print("ready", flush=True)))
-"""
-
-
-@contextmanager
-def slow_to_stop(folder: Path, how: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", SLOW_STOP, str(folder), how]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield process
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_does_not_wait_for_a_clean_stop(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    with slow_to_stop(tmp_path, "never") as process:
-        process.send_signal(number)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "stopping\n"
-        process.send_signal(number)
-        assert process.wait(60) == 0
-    assert ".kafka_cleanshutdown" not in os.listdir(tmp_path)
-
-
-def test_a_terminal_that_is_closed_stops_it_cleanly_and_may_say_so_twice(tmp_path: Path) -> None:
-    with slow_to_stop(tmp_path, "at last") as process:
-        process.send_signal(signal.SIGHUP)
-        assert process.wait(60) == 0
-    assert ".kafka_cleanshutdown" in os.listdir(tmp_path)

@@ -14,13 +14,14 @@ For tests and for bench (both run with the root of the repository on `sys.path`)
         kafka.kill()
     ApacheKafkaBroker(folder, settings={"log.flush.interval.messages": "1"}, heap_mb=1024)
     ApacheKafkaBroker(folder, joins=kafka)                   # a second broker of its cluster
+    ApacheKafkaBroker(folder, member=Membership(quorum, 1))  # one of Quorum.of(3)
     run_class("org.apache.kafka.tools.TopicCommand", ...)    # any class with a main
     quick_command("WordCount.java", ...)                     # or a program of ours, to run it
                                                              # yourself; also Streams and Connect
 """
 
 from tools.apache_kafka.assembly import VERSION, libs, missing
-from tools.apache_kafka.broker import ApacheKafkaBroker
+from tools.apache_kafka.broker import ApacheKafkaBroker, Membership, Quorum
 from tools.apache_kafka.java import (
     TOOLS,
     ToolFailed,
@@ -35,6 +36,8 @@ __all__ = [
     "TOOLS",
     "VERSION",
     "ApacheKafkaBroker",
+    "Membership",
+    "Quorum",
     "ToolFailed",
     "java_command",
     "libs",

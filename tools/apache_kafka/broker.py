@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -29,11 +30,30 @@ _START_TIMEOUT_S = 60
 _STOP_TIMEOUT_S = 30
 
 
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Nodes of one cluster, numbered from 1, each both broker and controller."""
+
+    cluster_id: str
+    controller_ports: tuple[int, ...]
+
+    @classmethod
+    def of(cls, count: int) -> Quorum:
+        return cls(_new_cluster_id(), tuple(_free_port() for _ in range(count)))
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    quorum: Quorum
+    node_id: int
+
+
 class ApacheKafkaBroker:
     """Lives in `folder` (data, settings, log of the process), which the caller removes. Settings
     are Kafka's defaults, with replication of one for the internal topics. Heap and collector are
     the stock ones of kafka-server-start.sh unless `heap_mb` says otherwise. One that `joins`
-    another is broker 2 of its cluster, and may come and go while that one runs."""
+    another is broker 2 of its cluster, and may come and go while that one runs; a `member` is a
+    node of a quorum, and ready only once most of its nodes are."""
 
     def __init__(
         self,
@@ -43,10 +63,12 @@ class ApacheKafkaBroker:
         heap_mb: int = _STOCK_HEAP_MB,
         port: int | None = None,
         joins: ApacheKafkaBroker | None = None,
+        member: Membership | None = None,
     ) -> None:
         self.folder = Path(folder).resolve()
         self.port = port or _free_port()
         self._joins = joins
+        self._member = member
         self._controller_port: int = _free_port() if joins is None else joins._controller_port
         self._settings = dict(settings or {})
         self._heap_mb = heap_mb
@@ -76,6 +98,10 @@ class ApacheKafkaBroker:
         assert self._process is not None, "not started"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def log_text(self) -> str:
         return (self.folder / "server.log").read_text(errors="replace")
 
@@ -83,9 +109,14 @@ class ApacheKafkaBroker:
         """Makes the folder ready for a first start, if it is not. Returns the file of settings."""
         properties = self._write_properties()
         if not (self.log_dir / "meta.properties").exists():
-            cluster_id = _new_cluster_id() if self._joins is None else self._joins.cluster_id
-            run_tool("storage", "format", "--config", str(properties), "--cluster-id", cluster_id)
+            arguments = ("--config", str(properties), "--cluster-id", self._own_cluster_id())
+            run_tool("storage", "format", *arguments)
         return properties
+
+    def _own_cluster_id(self) -> str:
+        if self._member is not None:
+            return self._member.quorum.cluster_id
+        return _new_cluster_id() if self._joins is None else self._joins.cluster_id
 
     def start(self, *, wait: bool = True) -> None:
         """Formats the storage at the first start. Returns once it answers, unless told not to
@@ -162,11 +193,23 @@ class ApacheKafkaBroker:
                 "node.id": "2",
                 "listeners": f"PLAINTEXT://{self.bootstrap}",
             }
+        if self._member is not None:
+            settings |= self._member_settings(self._member)
         settings |= self._settings
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
+
+    def _member_settings(self, member: Membership) -> dict[str, str]:
+        ports = member.quorum.controller_ports
+        voters = (f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports, start=1))
+        controller = f"127.0.0.1:{ports[member.node_id - 1]}"
+        return {
+            "node.id": str(member.node_id),
+            "controller.quorum.voters": ",".join(voters),
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+        }
 
     def _wait_until_ready(self) -> None:
         """Until it says so in its log: before that, its port may be open while the controller

@@ -23,6 +23,7 @@ TOOLS = {
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "replica-verification": "org.apache.kafka.tools.ReplicaVerificationTool",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",

@@ -25,7 +25,7 @@ _WHY_NOT = {
     "Quotas": r"ClientQuotas",
     "Share groups (KIP-932)": r"Share",
     "Streams groups (KIP-1071)": r"Streams",
-    "Several brokers": r"ElectLeaders|Reassignment|AlterReplicaLogDirs|UnregisterBroker",
+    "Several brokers": r"AlterReplicaLogDirs|UnregisterBroker",
     "KRaft": r"Quorum|RaftVoter|UpdateFeatures",
 }
 

@@ -31,6 +31,11 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         ),
         "configs": _Entry("configs", "Describe and alter settings of topics, brokers and groups."),
     },
+    "Cluster": {
+        "cluster": _Entry("cluster.command", "Show brokers, health and size of a cluster."),
+        "reassign": _Entry("reassign.command", "Move partitions to other brokers."),
+        "elect-leaders": _Entry("elect_leaders", "Elect preferred leaders, or any that is alive."),
+    },
     "Records": {
         "produce": _Entry("produce", "Write lines to a topic."),
         "consume": _Entry("consume.command", "Read records from topics."),
@@ -48,7 +53,6 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "pipeline": _Entry("pipeline.command", "Run pipelines on Spark, and watch them."),
     },
     "Insight": {
-        "cluster": _Entry("cluster.command", "Show brokers, health and size of a cluster."),
         "doctor": _Entry("doctor", "Check whether this machine can run everything."),
         "dump-log": _Entry("dump_log", "Show and check log files."),
         "perf": _Entry("perf.command", "Measure producing and consuming."),

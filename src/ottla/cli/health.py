@@ -13,7 +13,7 @@ OFFLINE = "offline"
 UNDER_REPLICATED = "under-replicated"
 UNDER_MIN_ISR = "under-min-isr"
 NOT_PREFERRED = "not on preferred leader"
-_WORST_FIRST = (OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, NOT_PREFERRED)
+WORST_FIRST = (OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR, NOT_PREFERRED)
 
 
 def problems_of(
@@ -67,7 +67,7 @@ def health_text(problems: Mapping[str, int]) -> str:
     >>> health_text({"under-replicated": 3, "offline": 1})
     '1 offline, 3 under-replicated'
     """
-    found = [f"{problems[name]} {name}" for name in _WORST_FIRST if problems.get(name)]
+    found = [f"{problems[name]} {name}" for name in WORST_FIRST if problems.get(name)]
     return ", ".join(found) or "ok"
 
 

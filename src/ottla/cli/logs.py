@@ -26,6 +26,20 @@ def set_up_logs(level: str, *, as_json: bool) -> None:
     logging.getLogger("ottla").setLevel(level.upper())
 
 
+def log_state_changes(path: str) -> None:
+    """Into a file of its own, whatever the level of the rest: one line for each change of a leader,
+    an ISR, a replica's role, the controller or a session. It is opened anew after logrotate has
+    moved it. Raises OSError."""
+    from logging.handlers import WatchedFileHandler  # where it is wanted: it imports sockets
+
+    handler = WatchedFileHandler(path)
+    handler.setFormatter(_StateChangeFormatter())
+    logger = logging.getLogger("ottla.state_change")
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+
+
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
     moment = datetime.fromtimestamp(record.created, UTC)
     fields: dict[str, object] = {
@@ -56,6 +70,11 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, default=str, ensure_ascii=False)
+
+
+class _StateChangeFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return f"{fields_of(record)['time']} {record.getMessage()}"
 
 
 def _quoted(value: object) -> str:

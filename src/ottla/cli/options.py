@@ -13,6 +13,7 @@ _ISO_DURATION = re.compile(
     r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SHORT_DURATION = re.compile(
     r"(?:(?P<weeks>\d+)w)?(?:(?P<days>\d+)d)?"
     r"(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+(?:\.\d+)?)s)?"
@@ -64,6 +65,24 @@ def duration_ms(text: str, option: str) -> int:
         return round(timedelta(**parts).total_seconds() * 1000)
     except OverflowError as error:
         raise click.BadParameter(f"{text!r} is too long", param_hint=f"'{option}'") from error
+
+
+def bytes_of(text: str, option: str) -> int:
+    """A number of bytes, in decimal units if it names one.
+
+    >>> bytes_of("10MB", "--throttle"), bytes_of("500 kB/s", "--throttle")
+    (10000000, 500000)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kKMG]?)B?(?:/s)?", text)
+    size_bytes = 0
+    if match is not None:
+        size_bytes = round(float(match[1]) * _UNITS[match[2].lower()])
+    if size_bytes < 1:
+        raise click.BadParameter(
+            f"{text!r} is not a number of bytes such as 1000000, 500kB or 10MB",
+            param_hint=f"'{option}'",
+        )
+    return size_bytes
 
 
 def iso_of(timestamp: int) -> str:

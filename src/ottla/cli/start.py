@@ -1,4 +1,5 @@
-"""`ottla start`: one broker in this process, until SIGTERM or Ctrl-C.
+"""`ottla start`: one broker in this process, until SIGTERM or Ctrl-C; or, with --brokers, several
+in processes of their own (`cli/supervisor/`).
 
 Its options are a table. `parse` reads a command line by it when nothing is odd about it, and
 that takes no time; anything else (--help, a mistake, completion) goes to the click command that
@@ -19,13 +20,13 @@ from ottla import __version__
 from ottla.cli.command_line import command_line
 from ottla.cli.early_exit import CLEAR_LINE
 from ottla.cli.errors import ExitCode, Failure, warn
-from ottla.cli.logs import LEVELS, set_up_logs
+from ottla.cli.logs import LEVELS, log_state_changes, set_up_logs
 from ottla.cli.start_times import StartTimes
 
 if TYPE_CHECKING:
     import click
 
-    from ottla.broker import ReadyInfo
+    from ottla.broker_process import ReadyInfo
     from ottla.config.broker import BrokerConfig
     from ottla.config.properties import Properties
     from ottla.kernel.errors import KafkaError
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 DEFAULT_DATA_DIR = "ottla-data"
 DEFAULT_BROKER_ID = "1"
 DEFAULT_ADDRESS = "localhost:9092"
+CLUSTER_FILE = "cluster.db"
+"""The store of several brokers, beside their data dirs. Not of the name that a single broker's has:
+that one would take the cluster's topics for its own."""
 _ID_NAMES = ("broker.id", "node.id")
 _DIR_NAMES = ("log.dirs", "log.dir")
 
@@ -65,7 +69,23 @@ _OPTIONS = (
         "HOST:PORT",
         "The address that clients are told to use, if it is not that of --listen.",
     ),
-    _Option("--broker-id", "N", f"[default: {DEFAULT_BROKER_ID}]"),
+    _Option(
+        "--broker-id",
+        "N",
+        f"Each broker of a cluster has another one. [default: {DEFAULT_BROKER_ID}]",
+    ),
+    _Option(
+        "--zookeeper",
+        "HOST:PORT,...[/PATH]",
+        "The ZooKeeper servers where the brokers of a cluster meet.",
+    ),
+    _Option(
+        "--brokers",
+        "N",
+        "A cluster of N brokers on this machine: ids from 1, ports from that of --listen on, data "
+        "in DIR/broker-1 and so on.",
+    ),
+    _Option("--restart", None, "With --brokers: start a broker that has died again."),
     _Option("--config", "FILE", "Settings, in a file like Kafka's server.properties."),
     _Option(
         "--set", "KEY=VALUE", "One setting; wins over the file. May be repeated.", is_multiple=True
@@ -85,6 +105,7 @@ _FLAGS = {
     "advertised.listeners": "--advertise",
     "broker.id": "--broker-id",
     "log.dirs": "--data-dir",
+    "zookeeper.connect": "--zookeeper",
 }
 """Which option sets it."""
 
@@ -96,6 +117,9 @@ class Settings(NamedTuple):
     listen: str | None = None
     advertise: str | None = None
     broker_id: str | None = None
+    zookeeper: str | None = None
+    brokers: str | None = None
+    restart: bool = False
     config: str | None = None
     set: tuple[str, ...] = ()
     log_level: str = "warning"
@@ -157,6 +181,8 @@ _HELP = """Start a broker.
 ottla start
 ottla start --data-dir /var/lib/ottla --listen 0.0.0.0:9092 --advertise my.host:9092
 ottla start --config server.properties --set num.partitions=6
+ottla start --brokers 3 --restart
+ottla start --broker-id 1 --zookeeper zk1:2181,zk2:2181,zk3:2181 --listen 10.0.0.1:9092
 
 Prints one line on standard output when it is ready. Ctrl-C or SIGTERM stops it cleanly, a second
 one at once; either way the next start has the same data. Settings have Kafka's names and, except
@@ -168,9 +194,16 @@ def run(settings: Settings) -> int:
     # From here on, and not from the broker's own beginning: whoever waits for the ready line
     # waits for the imports too.
     times = StartTimes()
+    if settings.brokers is not None:
+        from ottla.cli.supervisor.supervisor import run_brokers
+
+        return run_brokers(settings, times.began_s)
+    if settings.restart:
+        raise Failure("--restart goes with --brokers N", ExitCode.USAGE)
     set_up_logs(settings.log_level, as_json=settings.log_json)
     config = broker_config(settings)
     _check_data_dir(config, settings)
+    _log_state_changes(config.ottla_state_change_log)
     without_effect = config.without_effect()
     if without_effect:
         log.info("settings without effect here: %s", ", ".join(without_effect))
@@ -178,7 +211,7 @@ def run(settings: Settings) -> int:
     # What is imported and loaded now is there to stay: until the broker is ready there is nothing
     # to collect.
     gc.disable()
-    from ottla.broker import run as run_broker
+    from ottla.broker_process import run as run_broker
     from ottla.coordination.store import StoreError
     from ottla.kernel.errors import KafkaError
     from ottla.storage.errors import BrokerStartRefused
@@ -202,9 +235,23 @@ def run(settings: Settings) -> int:
     return exit_code
 
 
+def _log_state_changes(path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        log_state_changes(path)
+    except OSError as error:
+        raise Failure(f"ottla.state.change.log: cannot write {path}: {error.strerror}") from error
+
+
 def _check_data_dir(config: BrokerConfig, settings: Settings) -> None:
     """Of several the broker does without those that it cannot use."""
     path, *others = config.log_dirs
+    if os.path.exists(os.path.join(path, CLUSTER_FILE)):
+        raise Failure(
+            f"--data-dir {path}: there are the data of several brokers; start them with "
+            "--brokers N, or give another folder"
+        )
     if others or (os.access(path, os.W_OK | os.X_OK) and os.path.isdir(path)):
         return
     from ottla.cli.start_problems import data_dir_problem
@@ -223,7 +270,7 @@ def broker_config(settings: Settings) -> BrokerConfig:
     from ottla.kernel.errors import KafkaError
 
     file = _read_file(settings.config) if settings.config else Properties("")
-    given: dict[str, str] = {**file, **_sets(settings.set)}
+    given = {**file, **_sets(settings.set)}
     _apply_options(given, settings)
     try:
         return BrokerConfig(given)
@@ -234,6 +281,12 @@ def broker_config(settings: Settings) -> BrokerConfig:
         is_from_file = name in file and file[name] == given.get(name)
         place = f"{file.place_of(name)}: " if is_from_file else ""
         raise Failure(f"{place}{str(error).rstrip('.')}") from error
+
+
+def given_settings(settings: Settings) -> dict[str, str]:
+    """Those of the file and of --set."""
+    file = _read_file(settings.config) if settings.config else {}
+    return {**file, **_sets(settings.set)}
 
 
 def _given_option(settings: Settings, name: str) -> str | None:
@@ -257,7 +310,15 @@ def _apply_options(given: dict[str, str], settings: Settings) -> None:
         given["log.dirs"] = DEFAULT_DATA_DIR
     if settings.broker_id is not None:
         _replace(given, _ID_NAMES, settings.broker_id)
-    elif not any(name in given for name in _ID_NAMES):
+    if settings.zookeeper is not None:
+        given["zookeeper.connect"] = settings.zookeeper
+    if not any(name in given for name in _ID_NAMES):
+        if given.get("zookeeper.connect") is not None:
+            raise Failure(
+                "--broker-id N is missing: each broker of a cluster has a number of its own, and "
+                "keeps it",
+                ExitCode.USAGE,
+            )
         given["broker.id"] = DEFAULT_BROKER_ID
     if settings.listen is not None:
         given["listeners"] = _listener(settings.listen)

@@ -7,7 +7,9 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from ottla.cli.command_line import command_line
 from ottla.cli.port_owner import port_owner
+from ottla.coordination.store import ConnectionLost
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -28,6 +30,8 @@ def data_dir_problem(path: str, flag: str) -> str | None:
 
 
 def in_words(error: Exception, config: BrokerConfig) -> str:
+    if config.zookeeper_connect is not None and isinstance(error, ConnectionLost):
+        return _zookeeper_problem(error, config.zookeeper_connect)
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     if isinstance(error, socket.gaierror) or (error.errno in _LISTEN_ERRORS and not error.filename):
@@ -44,4 +48,19 @@ def _listen_problem(error: OSError, config: BrokerConfig) -> str:
     return (
         f"cannot listen on {where}: Address already in use by {owner}; stop that, or take another "
         "port with --listen HOST:PORT (port 0: one that is free)"
+    )
+
+
+def _zookeeper_problem(error: Exception, connect: str) -> str:
+    from urllib.parse import urlsplit
+
+    for address in connect.partition("/")[0].split(","):
+        host = urlsplit(f"//{address.strip()}").hostname
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as unknown:
+            return f"--zookeeper {connect}: {host}: {unknown.strerror}"
+    return (
+        f"{error}; see that it runs, and that --zookeeper names it (`{command_line('zookeeper')}` "
+        "starts one for tests)"
     )

@@ -303,6 +303,10 @@ class BlockingCluster:
             )
         return topic, partition.leader, partition.leader_epoch
 
+    def node(self, node_id: int) -> Node | None:
+        """A broker as last heard of; None where it is not alive."""
+        return self._nodes.get(node_id)
+
     def list_offsets(
         self,
         timestamps: Mapping[TopicPartition, int],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ottla.config.broker_settings.replication import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from ottla.config.definition import InvalidSetting, SettingValue, value_text
 
 if TYPE_CHECKING:
@@ -17,9 +18,12 @@ REFUSED = {
     "alter.config.policy.class.name": _NO_JAVA,
     "authorizer.class.name": _NO_JAVA + ", and with it what it would protect",
     "client.quota.callback.class": _NO_JAVA,
+    "control.plane.listener.name": "the controller's requests come on inter.broker.listener.name",
     "create.topic.policy.class.name": _NO_JAVA,
     "remote.log.storage.system.enable": "this broker has no tiered storage",
-    "zookeeper.connect": "clusters over ZooKeeper are not supported yet",
+    "zookeeper.metadata.migration.enable": "this broker has no KRaft to go to",
+    "zookeeper.set.acl": "this broker sets no access control lists in ZooKeeper",
+    "zookeeper.ssl.client.enable": "this broker has no TLS to ZooKeeper yet",
 }
 _HARMLESS: tuple[SettingValue, ...] = (None, "", False)
 
@@ -30,12 +34,31 @@ def check_refused(given: Mapping[str, SettingValue]) -> None:
             raise InvalidSetting(name, value_text(given[name]), why)
     if given.get("process.roles") == ("controller",):
         raise InvalidSetting("process.roles", "controller", "Ottla is always a broker too")
+    for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        controllers = given.get(name)
+        # One is that of Kafka's own server.properties: the broker is its own controller.
+        if isinstance(controllers, tuple) and len(controllers) > 1:
+            raise InvalidSetting(
+                name, ",".join(controllers), "clusters of Ottla meet in zookeeper.connect instead"
+            )
 
 
 def check_together(config: BrokerConfig) -> None:
     _check_log(config)
     _check_network(config)
     _check_groups(config)
+    _check_replication(config)
+    _check_store(config)
+
+
+def _check_replication(config: BrokerConfig) -> None:
+    if config.replica_selector_class not in (None, "", RACK_AWARE_SELECTOR, LEADER_SELECTOR):
+        raise InvalidSetting(
+            "replica.selector.class",
+            config.replica_selector_class,
+            f"this broker cannot run Java classes; it knows {RACK_AWARE_SELECTOR} and "
+            f"{LEADER_SELECTOR}",
+        )
     if config.replica_fetch_wait_max_ms > config.replica_socket_timeout_ms:
         _fail(config, "replica.fetch.wait.max.ms", "at most", "replica.socket.timeout.ms")
     if config.replica_fetch_wait_max_ms > config.replica_lag_time_max_ms:
@@ -115,6 +138,38 @@ def _check_groups(config: BrokerConfig) -> None:
             config.offsets_topic_compression_codec,
             "It must be 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)",
         )
+
+
+def _check_store(config: BrokerConfig) -> None:
+    name, connect = "zookeeper.connect", config.zookeeper_connect
+    if connect is None:
+        return
+    if config.ottla_coordination_file is not None:
+        raise InvalidSetting(
+            name, connect, "ottla.coordination.file is set too, and a cluster has one store"
+        )
+    hosts, slash, chroot = connect.partition("/")
+    if slash and (not chroot or "//" in chroot or not all(chroot.split("/"))):
+        raise InvalidSetting(name, connect, f"/{chroot} is no path of ZooKeeper, such as /kafka")
+    for address in hosts.split(","):
+        host, colon, port = _host_and_port(address.strip())
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+        if not host or (colon and not is_port):
+            raise InvalidSetting(
+                name,
+                connect,
+                "It must be HOST:PORT,... with the path after the last one, such as "
+                "zk1:2181,zk2:2181,zk3:2181/kafka",
+            )
+
+
+def _host_and_port(address: str) -> tuple[str, str, str]:
+    """Without a port it is ZooKeeper's usual one. An IPv6 address is in brackets."""
+    host, bracket, rest = address.partition("]")
+    if bracket:
+        _, colon, port = rest.rpartition(":")
+        return host, colon, port
+    return address.partition(":")
 
 
 def _value(config: BrokerConfig, name: str) -> Any:

@@ -35,13 +35,11 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
-# What is declared, since clients set it, ahead of the part of Ottla that will go by it: compaction,
-# replication and tiered storage. This list only shrinks.
+# What is declared, since clients set it, ahead of the part of Ottla that will go by it: compaction
+# and tiered storage. This list only shrinks.
 _NOT_YET = frozenset(
     {
         "delete.retention.ms",
-        "follower.replication.throttled.replicas",
-        "leader.replication.throttled.replicas",
         "local.retention.bytes",
         "local.retention.ms",
         "max.compaction.lag.ms",
@@ -51,7 +49,6 @@ _NOT_YET = frozenset(
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",
-        "unclean.leader.election.enable",
     }
 )
 

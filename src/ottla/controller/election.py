@@ -7,24 +7,20 @@ pause, a lost session) cannot write any more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.coordination import znodes
-from ottla.coordination.image import ClusterImage, load_image
 from ottla.coordination.store import (
     BadVersion,
-    Check,
     ConnectionLost,
     Create,
     NodeExists,
     NoNode,
-    NotEmpty,
-    Operation,
     SessionExpired,
     Set,
     Store,
+    StoreError,
 )
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
@@ -57,63 +53,41 @@ async def elect(store: Store, broker_id: BrokerId, timestamp_ms: int) -> Leaders
             ]
         )
     except (NodeExists, BadVersion):
-        return None
+        return await _own_leadership(store, broker_id)
     assert isinstance(version, int)
     return Leadership(epoch, version)
 
 
-class ControllerWriter:
-    """Writes as controller, for as long as nobody else has become it."""
-
-    def __init__(self, store: Store, image: ClusterImage, leadership: Leadership) -> None:
-        self._store = store
-        self._image = image
-        self.leadership = leadership
-        self._is_in_doubt = False
-
-    async def refresh(self) -> None:
-        """To be called before a change is planned from the picture: reads that again when the
-        last write left it open whether it shows what is stored."""
-        if not self._is_in_doubt:
-            return
-        try:
-            image = await load_image(self._store)
-        except SessionExpired as error:
-            raise _not_controller() from error
-        except ConnectionLost as error:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"The coordination store did not answer ({error}); nothing was done. Try again.",
-            ) from error
-        self._image.become(image)
-        self._is_in_doubt = False
-
-    async def write(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        """All or nothing."""
-        guard = Check(znodes.CONTROLLER_EPOCH, self.leadership.epoch_version)
-        try:
-            return (await self._store.multi([guard, *operations]))[1:]
-        except SessionExpired as error:
-            raise _not_controller() from error
-        except ConnectionLost as error:
-            self._is_in_doubt = True
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"The coordination store did not answer ({error}); the change may or may not have"
-                " been made. Look, then try again.",
-            ) from error
-        except (BadVersion, NodeExists, NoNode, NotEmpty) as error:
-            if error.path == znodes.CONTROLLER_EPOCH:
-                raise _not_controller() from error
-            self._is_in_doubt = True
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"Somebody else changed {error.path} in the coordination store meanwhile. Nothing"
-                " was done; try again.",
-            ) from error
+async def _own_leadership(store: Store, broker_id: BrokerId) -> Leadership | None:
+    """Of an election in this session whose answer was lost."""
+    try:
+        node = await store.get(znodes.CONTROLLER)
+        epoch = await store.get(znodes.CONTROLLER_EPOCH)
+    except NoNode:
+        return None
+    if node.ephemeral_owner != store.session_id or znodes.decode_controller(node.data) != broker_id:
+        return None
+    return Leadership(znodes.decode_controller_epoch(epoch.data), epoch.version)
 
 
-def _not_controller() -> KafkaError:
+def store_failure(error: StoreError) -> KafkaError:
+    """What a client is told when a controller's write failed."""
+    if isinstance(error, SessionExpired) or error.path == znodes.CONTROLLER_EPOCH:
+        return not_controller()
+    if isinstance(error, ConnectionLost):
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"The coordination store did not answer ({error}); the change may or may not have been"
+            " made. Look, then try again.",
+        )
+    return KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"Somebody else changed {error.path} in the coordination store meanwhile. Nothing was done;"
+        " try again.",
+    )
+
+
+def not_controller() -> KafkaError:
     return KafkaError(
         ErrorCode.NOT_CONTROLLER,
         "This broker is not the controller any more. Ask again for metadata and try there.",

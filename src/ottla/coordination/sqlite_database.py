@@ -219,6 +219,12 @@ class Database:
             raise NoNode(path)
         return node
 
+    def get_many(self, paths: Sequence[str]) -> dict[str, Node]:
+        with self._translated():
+            cursor = self._cursor()
+            found = ((path, _node(cursor, path)) for path in paths)
+            return {path: node for path, node in found if node is not None}
+
     def exists(self, path: str) -> bool:
         with self._translated():
             return _node(self._cursor(), path) is not None

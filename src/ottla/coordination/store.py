@@ -138,6 +138,10 @@ class Store(Protocol):
 
     async def get(self, path: str) -> Node: ...
 
+    async def get_many(self, paths: Sequence[str]) -> dict[str, Node]:
+        """Those that are there. For loading: each as it was at some time during the call."""
+        ...
+
     async def exists(self, path: str) -> bool: ...
 
     async def children(self, path: str) -> list[str]:

@@ -20,12 +20,25 @@ CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
+CONFIG = "/config"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 GROUP_CONFIGS = "/config/groups"
 CLIENT_METRICS_CONFIGS = "/config/client-metrics"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
+"""Of nodes that tell brokers which settings to read again. Ten digits follow."""
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
+ACCEPTED_BROKERS = "/ottla_accepted_brokers"
+"""Not Kafka's. The registration of each broker that a controller has acted on last: one with
+another epoch has restarted since, though it may have been alive each time that somebody looked."""
+BROKER_RUNS = "/ottla_broker_runs"
+"""Not Kafka's. The last run of each broker: its log dirs are compared with it when it is back."""
 LOG_ADOPTION = "/ottla_log_adoption"
 """Not Kafka's. There from the moment that a store is made until its broker has looked for logs
 that it should take over: a crash in between must not make them strays."""
@@ -37,12 +50,12 @@ PERSISTENT_PATHS = (
     "/consumers",
     BROKER_IDS,
     TOPICS,
-    "/config/changes",
+    CONFIG_CHANGES,
     DELETE_TOPICS,
     "/brokers/seqid",
     "/isr_change_notification",
     PRODUCER_ID_BLOCK,
-    "/log_dir_event_notification",
+    LOG_DIR_EVENTS,
     TOPIC_CONFIGS,
     "/config/clients",
     "/config/users",
@@ -51,11 +64,24 @@ PERSISTENT_PATHS = (
     GROUP_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     "/cluster",
+    BROKER_RUNS,
 )
 
 
 def broker_path(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def accepted_broker_path(broker_id: int) -> str:
+    return f"{ACCEPTED_BROKERS}/{broker_id}"
+
+
+def delete_topic_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def broker_run_path(broker_id: int) -> str:
+    return f"{BROKER_RUNS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:
@@ -128,6 +154,15 @@ class BrokerInfo(NamedTuple):
     timestamp_ms: int = 0
     jmx_port: int = -1
     features: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    unclean_log_dirs: tuple[str, ...] = ()
+    """Those whose logs may have lost their end. Not Kafka's, which passes over it."""
+
+
+class BrokerRun(NamedTuple):
+    """From one registration of a broker to the next."""
+
+    broker_epoch: int
+    log_dirs: tuple[str, ...]
 
 
 class ReplicaAssignment(NamedTuple):
@@ -149,6 +184,12 @@ class LeaderAndIsr(NamedTuple):
     controller_epoch: int
     leader_recovery_state: int = 0
     """0: recovered; 1: recovering after an unclean election (KIP-704)."""
+    eligible_leader_replicas: tuple[int, ...] = ()
+    """Not in the ISR, and with every committed record: they fell out of it when it was smaller than
+    `min.insync.replicas`, and nothing was committed since (KIP-966)."""
+    last_known_elr: tuple[int, ...] = ()
+    """In the ISR or eligible, until they lost the end of their logs. They count when nobody else is
+    left."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -200,7 +241,13 @@ def encode_broker(info: BrokerInfo) -> bytes:
     }
     if info.rack is not None:
         content["rack"] = info.rack
+    if info.unclean_log_dirs:
+        content["unclean_log_dirs"] = info.unclean_log_dirs
     return _encode(content)
+
+
+def encode_broker_run(run: BrokerRun) -> bytes:
+    return _encode({"version": 1, "broker_epoch": run.broker_epoch, "log_dirs": run.log_dirs})
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
@@ -228,11 +275,26 @@ def encode_partition_state(state: LeaderAndIsr) -> bytes:
     }
     if state.leader_recovery_state:
         content["leader_recovery_state"] = state.leader_recovery_state
+    # Not Kafka's, which passes over what it does not know.
+    if state.eligible_leader_replicas:
+        content["eligible_leader_replicas"] = state.eligible_leader_replicas
+    if state.last_known_elr:
+        content["last_known_elr"] = state.last_known_elr
     return _encode(content)
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
     return _encode({"version": 1, "config": dict(config)})
+
+
+def encode_config_change(path: str) -> bytes:
+    """Of settings that are kept at this path."""
+    return _encode({"version": 2, "entity_path": path.removeprefix(f"{CONFIG}/")})
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """The broker has lost a log dir (event 1, the only kind there is)."""
+    return _encode({"version": 1, "broker": broker_id, "event": 1})
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
@@ -256,10 +318,11 @@ class _Object:
 
     __slots__ = ("_content", "_path")
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: object) -> None:
+        """From the node's bytes, or from a part of what is in them."""
         self._path = path
         try:
-            self._content: Any = json.loads(data.decode())
+            self._content: Any = json.loads(data.decode()) if isinstance(data, bytes) else data
         except ValueError as error:
             raise BadZnode(f"{path} holds no JSON: {error}") from error
         if not isinstance(self._content, dict):
@@ -317,6 +380,15 @@ def _map_of(read: Callable[[object], T]) -> Callable[[object], dict[str, T]]:
     return read_map
 
 
+def _objects(path: str) -> Callable[[object], list[_Object]]:
+    def read(value: object) -> list[_Object]:
+        if not isinstance(value, list):
+            raise TypeError
+        return [_Object(path, each) for each in value]
+
+    return read
+
+
 def _topic_id(value: object) -> TopicId:
     return topic_id_from_text(_text(value))
 
@@ -364,7 +436,13 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
         timestamp_ms=content.optional("timestamp", _int_in_text) or 0,
         jmx_port=content.required("jmx_port", _int),
         features=content.optional("features", _map_of(_map_of(_int))) or {},
+        unclean_log_dirs=content.optional("unclean_log_dirs", _texts) or (),
     )
+
+
+def decode_broker_run(path: str, data: bytes) -> BrokerRun:
+    content = _Object(path, data)
+    return BrokerRun(content.required("broker_epoch", _int), content.required("log_dirs", _texts))
 
 
 def _endpoint(content: _Object, text: str, protocols: Mapping[str, str]) -> Endpoint:
@@ -400,13 +478,53 @@ def decode_partition_state(path: str, data: bytes) -> LeaderAndIsr:
         isr=content.required("isr", _ints),
         controller_epoch=content.required("controller_epoch", _int),
         leader_recovery_state=content.optional("leader_recovery_state", _int) or 0,
+        eligible_leader_replicas=content.optional("eligible_leader_replicas", _ints) or (),
+        last_known_elr=content.optional("last_known_elr", _ints) or (),
     )
+
+
+def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[int, ...]]:
+    """By topic and partition, the replicas to move to."""
+    content = _Object(REASSIGN_PARTITIONS, data)
+    return {
+        (each.required("topic", _text), each.required("partition", _int)): each.required(
+            "replicas", _ints
+        )
+        for each in content.required("partitions", _objects(REASSIGN_PARTITIONS))
+    }
+
+
+def decode_preferred_election(data: bytes) -> list[tuple[str, int]]:
+    """Topics and partitions."""
+    content = _Object(PREFERRED_REPLICA_ELECTION, data)
+    return [
+        (each.required("topic", _text), each.required("partition", _int))
+        for each in content.required("partitions", _objects(PREFERRED_REPLICA_ELECTION))
+    ]
+
+
+def decode_log_dir_event(path: str, data: bytes) -> int:
+    """The broker that has lost a log dir."""
+    return _Object(path, data).required("broker", _int)
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
     if not data:
         return {}  # Kafka takes an empty node for no settings.
     return _Object(path, data).optional("config", _map_of(_text)) or {}
+
+
+def decode_config_change(path: str, data: bytes) -> str:
+    """The path of the node with the settings."""
+    content = _Object(path, data)
+    if content.required("version", _int) == 1:
+        kind, name = content.required("entity_type", _text), content.required("entity_name", _text)
+        entity = f"{kind}/{name}"
+    else:
+        entity = content.required("entity_path", _text)
+    if any(part in ("", ".", "..") for part in entity.split("/")):
+        raise content.bad(f"no entity is {entity!r}")
+    return f"{CONFIG}/{entity}"
 
 
 def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -41,10 +42,6 @@ _logger = logging.getLogger(__name__)
 # connection, and whoever tries again loses the next one.
 _REQUEST_BYTES_MAX = 1_000_000
 
-_IN_FLIGHT_MAX = 64
-"""Of a large read: kazoo's thread parses the answers, and must leave time to the loop between
-them."""
-
 _OWN_FOLDER = "/zookeeper"
 """ZooKeeper keeps its quotas and its configuration there."""
 
@@ -56,14 +53,21 @@ class ZooKeeperStore(SingleOperations):
     nodes until the session time-out has passed."""
 
     def __init__(
-        self, connect: str, *, session_timeout_ms: int = 18_000, connection_timeout_ms: int = 18_000
+        self,
+        connect: str,
+        *,
+        session_timeout_ms: int = 18_000,
+        connection_timeout_ms: int = 18_000,
+        in_flight_max: int = 10,
     ) -> None:
         """`connect` is Kafka's zookeeper.connect: HOST:PORT,…[/chroot]. The chroot is made if it
-        is not there."""
+        is not there. `in_flight_max` is for large reads: kazoo's thread parses the answers, and
+        must leave time to the loop between them."""
         self._hosts, slash, chroot = connect.partition("/")
         self._chroot = (slash + chroot).rstrip("/")
         self._session_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = connection_timeout_ms
+        self._in_flight_max = in_flight_max
         self._session: ZooKeeperSession | None = None
         self._watches = Watches()
         self._session_callbacks: list[Callable[[SessionState], None]] = []
@@ -122,6 +126,21 @@ class ZooKeeperStore(SingleOperations):
         node = Node(data or b"", stat.version, stat.czxid, stat.ephemeralOwner)
         return node, stat.numChildren
 
+    async def get_many(self, paths: Sequence[str]) -> dict[str, Node]:
+        """As `tree`, goes on where it was when a connection is lost and comes back."""
+        found: dict[str, Node] = {}
+        remaining = iter(paths)
+        while step := list(islice(remaining, self._in_flight_max)):
+            nodes = await self._patiently(partial(map, self._get_if_there, step))
+            found.update((path, node) for path, node in zip(step, nodes, strict=True) if node)
+        return found
+
+    async def _get_if_there(self, path: str) -> Node | None:
+        try:
+            return await self.get(path)
+        except NoNode:
+            return None
+
     async def exists(self, path: str) -> bool:
         full = self._full(path)
         return await self._ask(path, lambda client: client.exists_async(full)) is not None
@@ -136,8 +155,8 @@ class ZooKeeperStore(SingleOperations):
         found: dict[str, Node] = {}
         waiting = [path]
         while waiting:
-            step = waiting[-_IN_FLIGHT_MAX:]
-            del waiting[-_IN_FLIGHT_MAX:]
+            step = waiting[-self._in_flight_max :]
+            del waiting[-self._in_flight_max :]
             for each, node, names in await self._look_at(step):
                 found[each] = node
                 waiting += [f"{each.rstrip('/')}/{name}" for name in names]
@@ -146,10 +165,14 @@ class ZooKeeperStore(SingleOperations):
 
     async def _look_at(self, paths: Sequence[str]) -> list[tuple[str, Node, list[str]]]:
         """Those that are still there, with the names of their children."""
+        looked = await self._patiently(lambda: map(self._look, paths))
+        return [each for each in looked if each is not None]
+
+    async def _patiently(self, calls: Callable[[], Iterable[Coroutine[Any, Any, T]]]) -> list[T]:
+        """What these reads return; again from their beginning when the connection was lost."""
         while True:
             try:
-                looked = await _gather(self._look(path) for path in paths)
-                return [each for each in looked if each is not None]
+                return await _gather(calls())
             except ConnectionLost:
                 await self._reconnected()
 
@@ -270,7 +293,7 @@ class ZooKeeperStore(SingleOperations):
         watched = [(self._arm_node, path) for path in self._watches.node_paths()]
         watched += [(self._arm_children, path) for path in self._watches.children_paths()]
         remaining = iter(watched)
-        while step := list(islice(remaining, _IN_FLIGHT_MAX)):
+        while step := list(islice(remaining, self._in_flight_max)):
             await _gather(arm(path) for arm, path in step)
 
     async def _watch_again_and_look(self) -> None:

@@ -6,6 +6,10 @@ each session: it makes no connection any more once its session is lost, and it i
 
 Everything that the thread has to tell (answers, events, states) comes to the loop in the order in
 which the server said it.
+
+The thread would keep a session alive by itself, also of a broker whose loop stands still and which
+serves nobody. So it goes on only while the loop turns: it sends no heartbeat, and makes no
+connection, before the loop has answered it.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -50,6 +55,12 @@ _RECONNECT_S_MAX = 1.0
 # hosts. A server that is just starting may accept a connection and never answer: with one host, the
 # session would be over then. So kazoo is given each host several times.
 _ATTEMPTS_A_SESSION = 4
+
+_TURN_S = 0.5
+"""A turn of the loop is recent for so long."""
+
+_SILENCE_S = 2.0
+"""After which somebody who waits for a start is told what it waits for."""
 
 _STOP_TIMEOUT_S = 3.0
 """A server that hangs does not hold up whoever stops. The thread ends later by itself."""
@@ -89,6 +100,8 @@ class _LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         super().__init__()
         self._loop = loop
         self.completion_queue = self.callback_queue = self
+        self._turned = threading.Event()
+        self._turned_s = time.monotonic()
         self.is_over = False
 
     def start(self) -> None: ...
@@ -96,10 +109,31 @@ class _LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def stop(self) -> None: ...
 
     def put(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # The loop is closed: nobody waits for it.
+        try:
             self._loop.call_soon_threadsafe(call)
+        except RuntimeError:  # The loop is closed: nobody waits for it.
+            self.end()
+
+    def end(self) -> None:
+        self.is_over = True
+        self._turned.set()
+
+    def select(self, *args: Any, **kwargs: Any) -> Any:
+        found = super().select(*args, **kwargs)
+        self._wait_for_the_loop()
+        return found
+
+    def _wait_for_the_loop(self) -> None:
+        if time.monotonic() - self._turned_s < _TURN_S:
+            return
+        self._turned.clear()
+        self.put(self._turned.set)
+        if not self.is_over:
+            self._turned.wait()
+        self._turned_s = time.monotonic()
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        self._wait_for_the_loop()
         if self.is_over:
             raise OSError("this session is over")
         return super().create_connection(*args, **kwargs)
@@ -133,6 +167,9 @@ class ZooKeeperSession:
         """None: not connected yet, or stopped."""
 
     async def start(self, timeout_s: float) -> None:
+        waiting = asyncio.get_running_loop().call_later(
+            _SILENCE_S, _logger.warning, "ZooKeeper at %s does not answer yet", self._hosts
+        )
         self._client.start_async()
         try:
             async with asyncio.timeout(timeout_s):
@@ -144,6 +181,8 @@ class ZooKeeperSession:
                     "", f"no ZooKeeper has answered at {self._hosts} for {timeout_s:g} s"
                 ) from error
             raise
+        finally:
+            waiting.cancel()
 
     async def stop(self) -> None:
         self.state = None
@@ -185,7 +224,7 @@ class ZooKeeperSession:
     def _hear(self, state: str) -> None:
         """In kazoo's thread, before it does anything else."""
         if state == KazooState.LOST:
-            self._handler.is_over = True
+            self._handler.end()
         client_id = self._client.client_id
         self._handler.put(partial(self._heard, state, client_id[0] if client_id else 0))
 
@@ -228,7 +267,8 @@ class ZooKeeperSession:
     def _stop_client(self) -> None:
         """Elsewhere: kazoo waits for its thread, which may wait for the server."""
         if not self._is_stopping:
-            self._is_stopping = self._handler.is_over = True
+            self._is_stopping = True
+            self._handler.end()
             threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True).start()
 
     def _stop(self) -> None:

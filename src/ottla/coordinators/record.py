@@ -7,14 +7,18 @@ its schema. A record without a value is a tombstone: it takes back what has the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Generator, Hashable, Mapping
+from functools import cache
+from types import coroutine
 from typing import NamedTuple
 
+from ottla.kernel.slices import Steps
 from ottla.kernel.transport import Part
-from ottla.wire.codec import MalformedMessage, decoder, encoder
-from ottla.wire.schema import Message
+from ottla.wire.codec import MalformedMessage, decoder, encoder, sliced_encoder
+from ottla.wire.schema import Array, Message
 
 _VERSION = struct.Struct(">h")
+_MANY = 128
 
 
 class CoordinatorRecord(NamedTuple):
@@ -51,6 +55,33 @@ def encode_record(record: AnyRecord) -> tuple[bytes, bytes | None]:
     return key, _encode(record.value, record.value_version, record.value_version)
 
 
+def is_long(record: AnyRecord) -> bool:
+    """Whether to encode it takes milliseconds."""
+    names = _arrays_of(record.value.__class__)  # type: ignore[arg-type]
+    return bool(names) and any(len(getattr(record.value, name) or ()) > _MANY for name in names)
+
+
+@cache
+def _arrays_of(cls: Hashable) -> tuple[str, ...]:
+    """None, where the value is bytes or none at all."""
+    fields = getattr(cls, "FIELDS", ())
+    return tuple(field.name for field in fields if isinstance(field.type, Array))
+
+
+def encode_long_record(record: AnyRecord) -> Steps[tuple[bytes, bytes | None]]:
+    assert isinstance(record, CoordinatorRecord), "others are encoded"
+    key, value, version = record
+    assert value is not None, "a tombstone is short"
+    parts: list[Part] = [_VERSION.pack(version)]
+    yield from sliced_encoder(type(value), version)(value, parts, _pause).__await__()
+    return _encode(key, key.API_KEY, 0), _joined(parts)
+
+
+@coroutine
+def _pause() -> Generator[None, None, None]:
+    yield
+
+
 def decode_record(
     types: Mapping[int, RecordType], key: bytes, value: bytes | None
 ) -> CoordinatorRecord | None:
@@ -77,4 +108,8 @@ def decode_record(
 def _encode(message: Message, prefix: int, version: int) -> bytes:
     parts: list[Part] = [_VERSION.pack(prefix)]
     encoder(type(message), version)(message, parts)
+    return _joined(parts)
+
+
+def _joined(parts: list[Part]) -> bytes:
     return b"".join(part for part in parts if isinstance(part, bytes))

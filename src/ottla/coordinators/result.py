@@ -7,6 +7,7 @@ from typing import Generic, TypeVar, cast
 
 from ottla.coordinators.record import AnyRecord
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Steps
 
 T = TypeVar("T")
 
@@ -87,3 +88,7 @@ class Result(Generic[T]):
         self.timeout_ms = timeout_ms
         """How long the response waits for the records to be committed, where that is not as long as
         any of this coordinator."""
+
+
+Planned = Result[T] | Steps[Result[T]]
+"""What an operation returns. One that goes over all that a client has named does so in steps."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned
 from ottla.coordinators.shard import Shard, ShardTimers, State, Transaction
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -16,6 +16,7 @@ from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.kernel.java import abs_hash
 from ottla.records.errors import CorruptRecord
 from ottla.replication.leader import Leader
+from ottla.replication.leadership_check import check_leadership
 from ottla.storage.errors import StorageFailure
 from ottla.storage.verification import VerificationGuard
 
@@ -47,7 +48,9 @@ class Runtime(Generic[S]):
         self._clock = clock
         self._answer_timeout_ms = answer_timeout_ms
         self._shards: dict[int, Shard[S]] = {}
-        self._loading: set[asyncio.Task[None]] = set()
+        self._epochs: dict[int, int] = {}
+        """The newest leader epoch that was heard of, by partition."""
+        self._loading: dict[asyncio.Task[None], None] = {}
         # One after another: slices of many shards would add up before the loop serves anyone.
         self._load_turn = asyncio.Lock()
         self.partition_count = 0
@@ -65,15 +68,20 @@ class Runtime(Generic[S]):
         return shard is not None and not shard.is_closed
 
     def become_leader(self, leader: Leader) -> None:
-        """Begins to load the shard; until it is loaded its clients wait."""
-        self.resign(leader.topic_partition.partition)
+        """Begins to load the shard; until it is loaded its clients wait. Its coordinator epoch is
+        the leader's. One that is older than what was heard of is left alone."""
+        number = leader.topic_partition.partition
+        if leader.leader_epoch < self._epochs.get(number, leader.leader_epoch):
+            return
+        self._epochs[number] = leader.leader_epoch
+        self._unload(number)
         shard = self._new_shard(leader)
         if leader.log.log_start_offset == leader.log.next_offset:
             shard.serve()
             return
         task = asyncio.get_running_loop().create_task(self._load(shard))
-        self._loading.add(task)
-        task.add_done_callback(self._loading.discard)
+        self._loading[task] = None
+        task.add_done_callback(self._loading.pop)
 
     def _new_shard(self, leader: Leader) -> Shard[S]:
         shard = Shard(leader, self._make_state, self._clock, self._answer_timeout_ms)
@@ -88,13 +96,12 @@ class Runtime(Generic[S]):
         told = ""
         leader = shard.leader
         number = leader.topic_partition.partition
-        while self._shards.get(number) is shard:
+        while self._shards.get(number) is shard and not leader.is_closed:
             try:
-                async with self._load_turn:
-                    if await shard.load() >= _MANY_RECORDS:
-                        # What was loaded stays: looking through a million offsets for garbage
-                        # would stall the loop for a tenth of a second, again and again.
-                        gc.freeze()
+                if await shard.load(self._load_turn) >= _MANY_RECORDS:
+                    # What was loaded stays: looking through a million offsets for garbage
+                    # would stall the loop for a tenth of a second, again and again.
+                    gc.freeze()
                 return
             except StorageFailure as error:
                 logger.error("%s cannot be loaded: %s", leader.topic_partition, error)
@@ -117,19 +124,30 @@ class Runtime(Generic[S]):
                 shard.close()  # What it has replayed is replayed again.
                 shard = self._new_shard(leader)
 
-    def resign(self, number: int) -> None:
+    def resign(self, number: int, leader_epoch: int | None = None) -> None:
+        """In this epoch another broker leads the partition; without one, it is gone for good. All
+        who wait hear NOT_COORDINATOR. Of an epoch that is not newer than the shard's this is old
+        news: it leads since then."""
+        if leader_epoch is None:
+            self._epochs.pop(number, None)
+            self._unload(number)
+        elif leader_epoch > self._epochs.get(number, -1):
+            self._epochs[number] = leader_epoch
+            self._unload(number)
+
+    def _unload(self, number: int) -> None:
         shard = self._shards.pop(number, None)
         if shard is not None:
             shard.close()
 
-    async def write(self, key: str, operation: Callable[[S], Result[T]]) -> T:
+    async def write(self, key: str, operation: Callable[[S], Planned[T]]) -> T:
         return await self._shard_of(key).write(operation)
 
     async def write_transactional(
         self,
         key: str,
         producer: ProducerIdAndEpoch,
-        operation: Callable[[S], Result[T]],
+        operation: Callable[[S], Planned[T]],
         *,
         guard: VerificationGuard | None,
     ) -> T:
@@ -148,17 +166,38 @@ class Runtime(Generic[S]):
     async def read(self, key: str, operation: Callable[[S], T]) -> T:
         return await self._shard_of(key).read(operation)
 
+    async def read_as_leader(self, key: str, operation: Callable[[S], T]) -> T:
+        """As `read`, by one that leads still when it has read: nobody has changed since then what
+        it tells. Kafka does not ask; there a coordinator that was paused may answer with offsets
+        that its successor has replaced."""
+        shard = self._shard_of(key)
+        found = await shard.read(operation)
+        try:
+            await check_leadership(shard.leader, self._clock, self._answer_timeout_ms)
+        except KafkaError as error:
+            # Also where it cannot say: the client is to look for another one.
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from error
+        return found
+
     async def read_all(self, operation: Callable[[S], T]) -> list[T]:
         """From every shard. Raises KafkaError while one is loading, or is lost: a list that leaves
-        out what it kept would look like all there is."""
+        out what it kept would look like all there is. One that moves to another broker meanwhile is
+        left out: that one is asked too."""
         for number, shard in self._shards.items():
-            if shard.is_closed:
+            if shard.is_closed and not shard.leader.is_closed:
                 raise KafkaError(
                     ErrorCode.COORDINATOR_NOT_AVAILABLE,
                     f"{shard.leader.topic_partition.topic}-{number} is offline: "
                     "the broker's log says why",
                 )
-        return [await shard.read(operation) for shard in list(self._shards.values())]
+        found: list[T] = []
+        for number, shard in list(self._shards.items()):
+            try:
+                found.append(await shard.read(operation))
+            except KafkaError:
+                if self._shards.get(number) is shard and not shard.leader.is_closed:
+                    raise
+        return found
 
     def tell_all(self, operation: Callable[[S], None]) -> None:
         """News of the world outside: no records, no answer. A shard that is being loaded sees the
@@ -167,7 +206,7 @@ class Runtime(Generic[S]):
             if shard.is_serving:
                 shard.tell(operation)
 
-    async def write_all(self, operation: Callable[[S], Result[Any]]) -> None:
+    async def write_all(self, operation: Callable[[S], Planned[Any]]) -> None:
         for shard in self._live_shards():
             try:
                 await shard.write(operation)

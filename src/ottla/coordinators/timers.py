@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned
 
 
 class Timers(Protocol):
-    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Result[Any]]) -> None:
+    def schedule(self, name: str, delay_ms: int, operation: Callable[[], Planned[Any]]) -> None:
         """Runs the operation like a request, unless it is cancelled or scheduled anew before. An
         operation whose records could not be written is tried again."""
         ...

@@ -111,6 +111,10 @@ class Disk(Protocol):
 
     def total_and_free_bytes(self, path: str) -> tuple[int, int]: ...
 
+    def device(self, path: str) -> int:
+        """A number of the device that it is on, while the machine runs."""
+        ...
+
 
 class SystemFile:
     __slots__ = ("_fd", "path")
@@ -276,3 +280,6 @@ class SystemDisk:
     def total_and_free_bytes(self, path: str) -> tuple[int, int]:
         stat = os.statvfs(path)
         return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+
+    def device(self, path: str) -> int:
+        return os.stat(path).st_dev

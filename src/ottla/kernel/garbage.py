@@ -8,11 +8,14 @@ only at what came since.
 What is frozen is still freed when nothing refers to it; only a cycle of frozen objects is not. So
 what comes and goes in a broker's life should leave no cycles behind. Should it do so all the same,
 they are found: after as many full collections as at the last such look (each has let through about
-as much), one looks at everything again. A broker that runs on pauses for that ever more rarely.
+as much), one looks at everything again. Nothing can slice that. It takes some 50 ms with 500
+partitions and 200 with 10,000, at most once in a hundred full collections, of which an idle broker
+makes none; and each time it takes twice as many to come to the next: ten of them until 100,000.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 from collections.abc import Callable
@@ -21,36 +24,46 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_THRESHOLDS = 700, 10, 1
-"""A full collection at every second one of the old: it looks at some 15,000 objects."""
+_THRESHOLDS = 700, 5, 1
+"""A full collection at every second one of the old: it looks at some 8,000 objects."""
 
 
 _FIRST_LOOK = 100
 
 
 class _Survivors:
-    """Frozen, but for one full collection now and then."""
+    """Frozen, but for a look at everything now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._count = 0
         self._next_look = _FIRST_LOOK
 
     def collected(self, phase: str, info: dict[str, int]) -> None:
+        """In any thread."""
         if phase != "stop" or info["generation"] != 2:
             return
         gc.freeze()
         self._count += 1
-        if self._count == self._next_look:
+        if self._count == self._next_look and not self._loop.is_closed():
             self._next_look *= 2
-            gc.unfreeze()  # For the next one to look at.
+            self._loop.call_soon_threadsafe(look_at_everything)
 
 
-def freeze_survivors() -> None:
-    """From now on, for as long as the process lives. What is there is frozen now, unseen: a look
-    takes five milliseconds and finds a hundred kilobytes."""
+def look_at_everything() -> None:
+    """Twice: the collector waits until a quarter more is there than its last full look has found,
+    which would be a long pause again. The second look finds nothing."""
+    gc.unfreeze()
+    gc.collect()
+    gc.collect()
+
+
+def freeze_survivors(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on, for as long as the loop runs. What is there is frozen now, unseen: a look takes
+    five milliseconds and finds a hundred kilobytes."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
-    gc.callbacks.append(_Survivors().collected)
+    gc.callbacks.append(_Survivors(loop).collected)
 
 
 def weakly(method: Callable[P, T]) -> Callable[P, T]:

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 # of a quarter of that, a tenth is what a turn of the loop costs by itself.
 _ACCEPT_COUNT_MAX = 64
 _SEND_BYTES_MAX = 256 * 1024
+# A fetch of ten thousand partitions is as many slices of files, a few bytes each.
+_SEND_CALLS_MAX = 128
 
 # A cold file is read in chunks of this size by a worker before `sendfile` may touch it.
 _WARM_BYTES = 1024 * 1024
@@ -141,8 +143,10 @@ class SystemTransport:
     def _send_unsent(self) -> None:
         """Sends until all is out, the socket is full, a slice is cold, or the turn is over."""
         turn_bytes = _SEND_BYTES_MAX
+        turn_calls = _SEND_CALLS_MAX
         try:
-            while self._unsent and turn_bytes > 0:
+            while self._unsent and turn_bytes > 0 and turn_calls > 0:
+                turn_calls -= 1
                 first = self._unsent[0]
                 if isinstance(first, FileSlice):
                     length = min(first.length, turn_bytes, self._warm_bytes or turn_bytes)

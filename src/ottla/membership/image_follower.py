@@ -1,17 +1,22 @@
-"""Makes this broker follow the picture of the cluster: logs opened and deleted, settings taken.
+"""Makes this broker follow the picture of the cluster: settings are taken, coordinators hear of
+topics that came, changed or went. What to lead and what to delete the controller tells by requests
+(`state_changes.py`).
 
-One change after another: a topic that is deleted and made again at once must have let go of its
-folder before it gets a new one.
+One change after another, in the order in which the picture showed them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ottla.coordination.image import (
+from ottla.coordinators.groups.group_coordinator import GroupCoordinator
+from ottla.coordinators.runtime import Runtime
+from ottla.kernel.errors import KafkaError
+from ottla.membership.live_config import LiveConfig
+from ottla.metadata.image import (
     BrokerConfigChanged,
     Change,
     ClusterImage,
@@ -21,15 +26,12 @@ from ottla.coordination.image import (
     TopicDeleted,
     TopicImage,
 )
-from ottla.coordinators.groups.group_coordinator import GroupCoordinator
-from ottla.coordinators.runtime import Runtime
-from ottla.kernel.errors import KafkaError
-from ottla.kernel.ids import BrokerId, TopicPartition
-from ottla.membership.live_config import LiveConfig
 from ottla.replication.replica_manager import ReplicaManager
-from ottla.storage.errors import StorageFailure
 
 log = logging.getLogger(__name__)
+
+MADE_TIMEOUT_S = 5.0
+"""A broker that has not heard of a new topic by then is cut off from the controller."""
 
 
 class ImageFollower:
@@ -38,31 +40,34 @@ class ImageFollower:
 
     def __init__(
         self,
-        broker_id: BrokerId,
         image: ClusterImage,
         config: LiveConfig,
         replicas: ReplicaManager,
         groups: GroupCoordinator,
         coordinators: Mapping[str, Runtime[Any]],
+        *,
+        on_broker_config: Callable[[], None],
     ) -> None:
-        self._broker_id = broker_id
+        """`on_broker_config` is called when settings of this broker may be others than before."""
         self._image = image
         self._config = config
         self._replicas = replicas
         self._groups = groups
         self._coordinators = coordinators
         """By the topic that each keeps its state in."""
+        self._on_broker_config = on_broker_config
         self._queue: asyncio.Queue[tuple[Change, asyncio.Event]] = asyncio.Queue()
         self._unapplied: dict[str, asyncio.Event] = {}
         """By topic, the last of its changes that are in the queue."""
+        self._awaited: dict[str, asyncio.Future[None]] = {}
+        """By topic: the picture shows it now."""
         self._consumer: asyncio.Task[None] | None = None
 
-    async def start(self) -> None:
-        """Leads what is there to lead, then follows."""
+    def start(self) -> None:
+        """From the picture as it is now."""
         self._replicas.set_broker_config(self._config.current)
         for topic in self._image.topics.values():
-            numbers = [partition.partition for partition in topic.partitions]
-            await self._lead(topic, numbers, is_new=False)
+            self._count_partitions(topic)
         self._image.on_change(self._enqueue)
         self._consumer = asyncio.get_running_loop().create_task(self._consume())
 
@@ -76,6 +81,15 @@ class ImageFollower:
         if (applied := self._unapplied.get(name)) is not None:
             await applied.wait()
 
+    async def topic_made(self, name: str) -> None:
+        """Waits until this broker goes by a topic that the controller has just made, or has found
+        to be there already; not for ever."""
+        if name not in self._image.topics:
+            shown = self._awaited.setdefault(name, asyncio.get_running_loop().create_future())
+            # Not asyncio.timeout: requests begin without a task (`kernel/eager.py`).
+            await asyncio.wait([shown], timeout=MADE_TIMEOUT_S)
+        await self.topic_applied(name)
+
     async def close(self) -> None:
         if self._consumer is not None:
             self._consumer.cancel()
@@ -87,6 +101,10 @@ class ImageFollower:
         if name is not None:
             self._unapplied[name] = applied
         self._queue.put_nowait((change, applied))
+        if isinstance(change, TopicCreated) and (
+            shown := self._awaited.pop(change.topic.name, None)
+        ):
+            shown.set_result(None)
 
     async def _consume(self) -> None:
         while True:
@@ -106,12 +124,8 @@ class ImageFollower:
 
     async def _apply(self, change: Change) -> None:
         match change:
-            case TopicCreated(topic):
-                numbers = [partition.partition for partition in topic.partitions]
-                await self._lead(topic, numbers, is_new=True)
-                self._groups.topics_changed([topic.name])
-            case TopicChanged(topic, partitions):
-                await self._lead(topic, partitions, is_new=True)
+            case TopicCreated(topic=topic) | TopicChanged(topic=topic):
+                self._count_partitions(topic)
                 self._groups.topics_changed([topic.name])
             case TopicDeleted(topic):
                 await self._delete(topic)
@@ -122,35 +136,12 @@ class ImageFollower:
                 self._config.take_dynamic(self._image)
                 self._replicas.set_broker_config(self._config.current)
                 self._set_configs(self._image.topics)
+                self._on_broker_config()
 
-    async def _lead(self, topic: TopicImage, partitions: Sequence[int], *, is_new: bool) -> None:
-        config = self._config.of_topic(self._image, topic.name)
+    def _count_partitions(self, topic: TopicImage) -> None:
         coordinator = self._coordinators.get(topic.name)
         if coordinator is not None:
             coordinator.partition_count = len(topic.partitions)
-        for number in partitions:
-            partition = topic.partitions[number]
-            if partition.leader != self._broker_id:
-                continue
-            # A log costs half a millisecond, and a request may ask for ten thousand.
-            await asyncio.sleep(0)
-            topic_partition = TopicPartition(topic.name, number)
-            try:
-                led = await self._replicas.become_leader(
-                    topic_partition,
-                    topic.id,
-                    config,
-                    leader_epoch=partition.leader_epoch,
-                    replicas=tuple(BrokerId(replica) for replica in partition.replicas),
-                    isr=tuple(BrokerId(replica) for replica in partition.isr),
-                    partition_epoch=partition.version,
-                    is_new=is_new,
-                )
-            except StorageFailure as error:
-                log.error("%s-%d is offline: %s", topic.name, number, error)
-                continue  # The others need not be.
-            if coordinator is not None:
-                coordinator.become_leader(led.leader)
 
     def _set_configs(self, topics: Iterable[str]) -> None:
         self._replicas.set_configs(
@@ -160,20 +151,13 @@ class ImageFollower:
     async def _delete(self, topic: TopicImage) -> None:
         coordinator = self._coordinators.get(topic.name)
         if coordinator is not None:
-            for partition in topic.partitions:
-                coordinator.resign(partition.partition)
-        await self._replicas.delete(
-            topic.id,
-            *(TopicPartition(topic.name, each.partition) for each in topic.partitions),
-        )
-        if coordinator is not None:
             coordinator.partition_count = 0
         else:
             await self._groups.topics_deleted([topic.name])
 
 
 def _topic_of(change: Change) -> str | None:
-    """Whose logs it changes."""
+    """That it changes."""
     match change:
         case TopicCreated(topic) | TopicChanged(topic) | TopicDeleted(topic):
             return topic.name

@@ -7,7 +7,7 @@ import logging
 from ottla.config.broker import BrokerConfig
 from ottla.config.dynamic import usable_dynamic
 from ottla.config.topic import TopicConfig
-from ottla.coordination.image import ClusterImage
+from ottla.metadata.image import ClusterImage
 
 log = logging.getLogger(__name__)
 

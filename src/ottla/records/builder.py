@@ -75,17 +75,45 @@ def build_batch(
     max_timestamp = NO_TIMESTAMP
     encoded: list[bytes] = []
     for record in records:
-        encoded.append(_encode_record(record, base_offset, base_timestamp))
+        encoded.append(encode_record(record, base_offset, base_timestamp))
         if record.timestamp > max_timestamp:
             max_timestamp = record.timestamp
     data = b"".join(encoded)
-    attributes = (
-        compression
-        | (LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL_FLAG if is_transactional else 0)
-        | (CONTROL_FLAG if is_control else 0)
+    return assemble_batch(
+        data if compression is Compression.NONE else compress(compression, data, level),
+        record_count=len(records),
+        base_offset=base_offset,
+        last_offset_delta=records[-1].offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        attributes=(
+            compression
+            | (LOG_APPEND_TIME_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+            | (TRANSACTIONAL_FLAG if is_transactional else 0)
+            | (CONTROL_FLAG if is_control else 0)
+        ),
     )
-    body = data if compression is Compression.NONE else compress(compression, data, level)
+
+
+def assemble_batch(
+    body: bytes,
+    *,
+    record_count: int,
+    base_offset: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
+) -> bytearray:
+    """The batch whose records are these bytes: for whoever encodes them one by one."""
     batch = bytearray(HEADER_BYTES)
     HEADER_STRUCT.pack_into(
         batch,
@@ -96,13 +124,13 @@ def build_batch(
         MAGIC,
         0,
         attributes,
-        records[-1].offset - base_offset,
+        last_offset_delta,
         base_timestamp,
         max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,
-        len(records),
+        record_count,
     )
     batch += body
     _set_crc(batch)
@@ -177,7 +205,8 @@ def _set_crc(batch: bytearray) -> None:
     struct.pack_into(">I", batch, CRC_AT, compute_crc(batch))
 
 
-def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
+    """As it stands in a batch that begins with these."""
     key, value, headers = record.key, record.value, record.headers
     body = b"".join(
         (

@@ -11,11 +11,16 @@ choose a new leader from, so the high watermark waits for the members of both (K
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 from ottla.replication.remote_replica import RemoteReplica
+
+IsrChanged = Callable[[frozenset[BrokerId], frozenset[BrokerId]], None]
+"""As it was, and as it is."""
 
 BrokerEpochs = Callable[[BrokerId], int | None]
 """The epoch with which a broker is registered; None for one that is not alive."""
@@ -33,11 +38,12 @@ class InSyncReplicas:
 
     __slots__ = (
         "_broker_epochs",
-        "_epoch_start_offset",
+        "_changed",
         "_lag_time_max_s",
-        "_own_id",
         "committed",
+        "epoch_start_offset",
         "followers",
+        "own_id",
         "partition_epoch",
         "proposal",
     )
@@ -53,13 +59,16 @@ class InSyncReplicas:
         lag_time_max_s: float,
         broker_epochs: BrokerEpochs,
         now_s: float,
+        changed: IsrChanged | None = None,
     ) -> None:
-        self._own_id = own_id
+        """`changed` hears of each other set that becomes the committed one."""
+        self.own_id = own_id
+        self._changed = changed
         self._lag_time_max_s = lag_time_max_s
         self._broker_epochs = broker_epochs
         # The high watermark that a leader begins with may be older than the one that its
         # predecessor told clients. All that was committed is below its log's end (KAFKA-7128).
-        self._epoch_start_offset = log_end_offset
+        self.epoch_start_offset = log_end_offset
         self.committed = frozenset(isr)
         assert own_id in self.committed, f"{own_id} leads, and the ISR is {set(self.committed)}"
         self.proposal: Proposal | None = None
@@ -76,6 +85,34 @@ class InSyncReplicas:
         }
 
     # How far they are
+
+    def follower(
+        self, broker_id: BrokerId, broker_epoch: int, *, knows_leader_epoch: bool
+    ) -> RemoteReplica:
+        """Of which a fetch has come. Raises KafkaError where it is none, or not the broker that is
+        registered; one that does not say which it is could be either (KIP-903)."""
+        found = self.followers.get(broker_id)
+        if found is None:
+            # With the right leader epoch it may know more than this broker, of a reassignment.
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH
+                if knows_leader_epoch
+                else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {broker_id} is no replica of the partition",
+            )
+        registered = self._broker_epochs(broker_id)
+        if registered is None or broker_epoch < registered:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"a fetch of broker {broker_id} in epoch {broker_epoch}, which is "
+                + ("not registered" if registered is None else f"registered in {registered}"),
+            )
+        return found
+
+    def leader_gets_more(self, log_end_offset: int) -> None:
+        """Than up to this offset."""
+        for follower in self.followers.values():
+            follower.leader_gets_more(log_end_offset)
 
     def high_watermark(
         self, current: int, *, log_end_offset: int, min_insync_replicas: int, now_s: float
@@ -103,6 +140,10 @@ class InSyncReplicas:
         ]
         return min([log_start_offset, *starts])
 
+    def electable(self) -> list[RemoteReplica]:
+        """Followers of which the controller may have made one the leader."""
+        return [each for each in self.followers.values() if self._counts(each.broker_id)]
+
     def _counts(self, broker_id: BrokerId) -> bool:
         return broker_id in self.committed or (
             self.proposal is not None and broker_id in self.proposal.isr
@@ -125,19 +166,30 @@ class InSyncReplicas:
             follower is not None
             and self.proposal is None
             and broker_id not in self.committed
-            and follower.log_end_offset >= max(high_watermark, self._epoch_start_offset)
+            and follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
             and self._is_eligible(follower)
         )
 
-    def lagging(self, log_end_offset: int, now_s: float) -> frozenset[BrokerId]:
-        """Members of the ISR that have not caught up for too long. None while a change is
-        proposed."""
-        if self.proposal is not None:
+    def joining(self, high_watermark: int, now_s: float) -> frozenset[BrokerId]:
+        """Those that may join, and still fetch."""
+        return frozenset(
+            broker_id
+            for broker_id, follower in self.followers.items()
+            if self.may_join(broker_id, high_watermark)
+            and now_s - follower.last_heard_s <= self._lag_time_max_s
+        )
+
+    def lagging(
+        self, log_end_offset: int, now_s: float, *, since_s: float = -math.inf
+    ) -> frozenset[BrokerId]:
+        """Members of the ISR that have not caught up for too long, of the time since then. None
+        while a change is proposed."""
+        if self.proposal is not None or now_s - since_s <= self._lag_time_max_s:
             return frozenset()
         return frozenset(
             each
             for each in self.committed
-            if each != self._own_id
+            if each != self.own_id
             and not self._is_caught_up(self.followers[each], log_end_offset, now_s)
         )
 
@@ -172,6 +224,8 @@ class InSyncReplicas:
             self.proposal = None
 
     def _commit(self, isr: Iterable[BrokerId], partition_epoch: int) -> None:
-        self.committed = frozenset(isr)
+        before, self.committed = self.committed, frozenset(isr)
+        if self._changed is not None and before != self.committed:
+            self._changed(before, self.committed)
         self.partition_epoch = partition_epoch
         self.proposal = None

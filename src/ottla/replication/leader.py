@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,14 +30,19 @@ from ottla.records.validation import (
     validate_produced,
 )
 from ottla.replication.append_memory import AppendMemory
-from ottla.replication.in_sync_replicas import InSyncReplicas
-from ottla.replication.uncommitted import Settled, Step, Uncommitted
+from ottla.replication.append_queue import AppendQueue, QueuedAppend
+from ottla.replication.delayed_delete_records import DelayedDeleteRecords
+from ottla.replication.delayed_produce import DelayedProduces, settle
+from ottla.replication.in_sync_replicas import InSyncReplicas, Proposal
+from ottla.replication.uncommitted import Parked, Settled, Step, Uncommitted
 from ottla.storage.errors import StorageFailure
 from ottla.storage.pending_write import Appended, PendingWrite
 from ottla.storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 
@@ -52,17 +57,7 @@ class Marker(NamedTuple):
     transaction_version: int
 
 
-class _QueuedAppend(NamedTuple):
-    records: memoryview
-    acks: int
-    produce_version: int | None
-    """None for what this broker has made itself: that is not validated."""
-    takes_long: bool
-    """To validate it at once was tried, and given up."""
-    guard: VerificationGuard | None
-    marker: Marker | None
-    on_placed: Callable[[], None] | None
-    done: asyncio.Future[Appended]
+AlterIsr = Callable[["Leader", Proposal], None]
 
 
 class Leader:
@@ -83,7 +78,9 @@ class Leader:
         workers: Workers,
         memory: AppendMemory,
         checks_records: bool,
+        alter_isr: AlterIsr | None = None,
     ) -> None:
+        """`alter_isr` asks the controller for another ISR; without it nobody joins or leaves."""
         self.topic_partition = partition.topic_partition
         self.log = log = partition.log
         self.leader_epoch = leader_epoch
@@ -92,19 +89,31 @@ class Leader:
         self.partition = partition
         self._clock = clock
         self._workers = workers
-        self._memory = memory
         # All are empty in the common case: clients' appends that have no place yet, in their
         # order; and what has a place, and is not committed.
-        self._queue: deque[_QueuedAppend] = deque()
-        self._drain: asyncio.Task[None] | None = None
+        self._appends = AppendQueue(memory, weakly(self._append_off_loop))
+        self._queue = self._appends.waiting
         self._uncommitted = Uncommitted(weakly(self._end_moved))
         self._writing = self._uncommitted.writing
-        self._is_closed = False
-        self.config_changed()
-        log.assign_leader_epoch(leader_epoch, log.log_end_offset)
-        self._end_moved(log.log_end_offset)
+        self._delayed = DelayedProduces(self.topic_partition, self._uncommitted, clock)
+        self.delayed_deletes = DelayedDeleteRecords(
+            lambda: in_sync.low_watermark(log.log_start_offset)
+        )
+        self._alter_isr = alter_isr
+        self._grows_at_once = True
+        self.is_closed = False
+        self._take_config()
+        log.begin_leader_epoch(leader_epoch)
+        self.end_offset = log.log_end_offset
+        """Up to which the log is as durable here as it is to be: followers read to it."""
+        self._uncommitted.waiting.append(Step(log.log_end_offset, 0))  # Of leaders before this.
+        self._advance_high_watermark()
 
     def config_changed(self) -> None:
+        self._take_config()
+        self._isr_changed()  # It may be too small by now, or large enough.
+
+    def _take_config(self) -> None:
         self._policy = policy = ProducePolicy.of(
             self.log.config, checks_lengths=self.checks_records
         )
@@ -123,7 +132,7 @@ class Leader:
         self._appends_in_turn = self._validates_off_loop or self._flushes
 
     def _check_leads(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise self._gone()
 
     # Appends
@@ -135,10 +144,12 @@ class Leader:
         acks: int,
         produce_version: int,
         guard: VerificationGuard | None = None,
+        timeout_ms: int | None = None,
     ) -> Appended | asyncio.Future[Appended]:
         """Appends what a client produced. The buffer is written to (offset, epoch) and may be
         reused once this returned. The first batch of a transaction needs a guard that its
-        coordinator has vouched for (`begin_verification`)."""
+        coordinator has vouched for (`begin_verification`). With acks=all followers have so much
+        time to get it; None is for ever."""
         takes_long = False
         try:
             appended = self._append_now(records, acks, produce_version, guard)
@@ -146,9 +157,9 @@ class Leader:
             appended, takes_long = None, True
         if appended is None:
             return self._append_in_turn(
-                records, acks, produce_version, guard, takes_long=takes_long
+                records, acks, produce_version, guard, takes_long=takes_long, timeout_ms=timeout_ms
             )
-        return self._settled(appended, acks)
+        return self._settled(appended, acks, timeout_ms)
 
     def append_at_once(
         self, records: memoryview, acks: int, produce_version: int
@@ -197,16 +208,19 @@ class Leader:
         tells the rest. Offsets of a transaction need a guard as in `append`; of their producer
         only the epoch is checked."""
         self._check_leads()
-        if len(self.in_sync.committed) < self.min_insync_replicas:
-            raise self._not_enough_replicas()
+        self._check_enough_in_sync()
         records = memoryview(batch)
-        if len(records) > self.log.config.max_message_bytes:
+        self.check_size(len(records))
+        return self._place(parse_header(records), records, self._clock.now_ms(), guard)
+
+    def check_size(self, size_bytes: int) -> None:
+        """Raises MESSAGE_TOO_LARGE where `append_own` would: for whoever sees it coming."""
+        if size_bytes > self.log.config.max_message_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(records)} bytes for {self.topic_partition}, max.message.bytes is "
+                f"{size_bytes} bytes for {self.topic_partition}, max.message.bytes is "
                 f"{self.log.config.max_message_bytes}",
             )
-        return self._place(parse_header(records), records, self._clock.now_ms(), guard)
 
     # Transactions
 
@@ -254,8 +268,7 @@ class Leader:
                 f"there is no producer {producer_id} of epoch {producer_epoch}",
             )
         self._check_leads()
-        if len(self.in_sync.committed) < self.min_insync_replicas:
-            raise self._not_enough_replicas()
+        self._check_enough_in_sync()
         now_ms = self._clock.now_ms()
         batch = build_end_txn_marker(
             ControlType.COMMIT if is_commit else ControlType.ABORT,
@@ -277,7 +290,7 @@ class Leader:
         appended = self._place(parse_header(records), records, now_ms, None)
         if on_placed is not None:
             on_placed()
-        return self._settled(appended, ACKS_ALL)
+        return self._settled(appended, ACKS_ALL, None)
 
     def _check_marker(self, marker: Marker) -> None:
         self.log.producer_state.check_marker(
@@ -356,7 +369,7 @@ class Leader:
         if self.in_sync.followers:
             self._uncommitted.finish(self._uncommitted.begin(end_offset, byte_count))
         else:
-            self._end_offset = end_offset
+            self.end_offset = end_offset
             self.partition.advance_high_watermark(end_offset, byte_count)
 
     def follower_fetched(
@@ -367,20 +380,25 @@ class Leader:
             fetch_offset,
             log_start_offset=log_start_offset,
             broker_epoch=broker_epoch,
-            leader_end_offset=self.log.log_end_offset,
+            leader_end_offset=self.end_offset,
             now_s=self._clock.monotonic_s(),
         )
+        if self._grows_at_once and self.in_sync.may_join(broker_id, self.partition.high_watermark):
+            self._propose(self.in_sync.committed | {broker_id})
         self._advance_high_watermark()
+        self.delayed_deletes.check()
 
-    def _end_moved(self, end_offset: int) -> None:
-        self._end_offset = end_offset
+    def _end_moved(self, end_offset: int, byte_count: int) -> None:
+        self.in_sync.leader_gets_more(self.end_offset)
+        self.end_offset = end_offset
         self._advance_high_watermark()
+        self.partition.end_moved(byte_count)
 
     def _advance_high_watermark(self) -> None:
         before = self.partition.high_watermark
         high_watermark = self.in_sync.high_watermark(
             before,
-            log_end_offset=self._end_offset,
+            log_end_offset=self.end_offset,
             min_insync_replicas=self.min_insync_replicas,
             now_s=self._clock.monotonic_s(),
         )
@@ -390,53 +408,107 @@ class Leader:
             self.partition.advance_high_watermark(
                 high_watermark, byte_count or high_watermark - before
             )
+            self.partition.offsets_moved()
         # Also where it stands still: a repeat of what is committed waits only for its fsync.
         self._uncommitted.settle(high_watermark)
+
+    # Who is in sync
+
+    def isr_answered(self, proposal: Proposal, isr: Iterable[BrokerId], epoch: int) -> None:
+        """By the controller, to AlterPartition: the set and its partition epoch."""
+        self.in_sync.answered(proposal, isr, epoch)
+        self._isr_changed()
+
+    def isr_refused(self, proposal: Proposal) -> None:
+        """Who was to join tries again when the ISR is judged next: not with every fetch."""
+        self._grows_at_once = False
+        self.in_sync.refused(proposal)
+        self._isr_changed()
+
+    def isr_told(self, isr: Iterable[BrokerId], partition_epoch: int) -> None:
+        """By LeaderAndIsr, in the same leader epoch."""
+        self.in_sync.told(isr, partition_epoch)
+        self._isr_changed()
+
+    def judge_isr(self, *, since_s: float) -> None:
+        """Every second. Lag counts from `since_s` at the earliest."""
+        in_sync, now_s = self.in_sync, self._clock.monotonic_s()
+        self._grows_at_once = True
+        self.delayed_deletes.check()  # A broker that is gone is not waited for.
+        lagging = in_sync.lagging(self.end_offset, now_s, since_s=since_s)
+        joining = in_sync.joining(self.partition.high_watermark, now_s)
+        if lagging or joining:
+            self._propose(in_sync.committed - lagging | joining)
+
+    def _propose(self, isr: frozenset[BrokerId]) -> None:
+        if self._alter_isr is not None:
+            logger.info(
+                "%s: asking for the in-sync replicas %s instead of %s",
+                self.topic_partition,
+                sorted(isr),
+                sorted(self.in_sync.committed),
+            )
+            self._alter_isr(self, self.in_sync.propose(isr))
+
+    def _isr_changed(self) -> None:
+        if len(self.in_sync.committed) < self.min_insync_replicas:
+            self._delayed.too_few_in_sync(self._what_is_in_sync)
+        self._advance_high_watermark()
 
     @property
     def is_all_committed(self) -> bool:
         """Whether nothing that has a place waits to be committed, or was lost with the disk."""
         return self._uncommitted.is_empty
 
-    def when_committed(self, on_settled: Settled) -> None:
+    def when_committed(self, on_settled: Settled) -> Parked | None:
         """Calls back when all that has a place now is committed, at once where it is; or with the
-        error that keeps it from that."""
-        self._uncommitted.when_committed(on_settled)
+        error that keeps it from that. Returns what `give_up` takes."""
+        return self._uncommitted.when_committed(on_settled)
 
-    def _settled(self, appended: Appended, acks: int) -> Appended | asyncio.Future[Appended]:
+    def give_up(self, parked: Parked | None) -> None:
+        """Nobody is called back any more."""
+        self._uncommitted.give_up(parked)
+
+    def _settled(
+        self, appended: Appended, acks: int, timeout_ms: int | None
+    ) -> Appended | asyncio.Future[Appended]:
         """When it is committed, or, where the producer asks for no more, written."""
-        uncommitted = self._uncommitted
-        if not (self._writing or uncommitted.waiting):
-            return appended
-        if acks == ACKS_ALL:
-            when_settled = uncommitted.when_committed
-        elif self._writing:
-            when_settled = uncommitted.when_written
-        else:
+        if not (self._writing or (acks == ACKS_ALL and self._uncommitted.waiting)):
             return appended
         done: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-
-        def resolve(error: KafkaError | None) -> None:
-            if done.done():
-                return
-            if error is None:
-                done.set_result(appended)
-            else:
-                done.set_exception(error)
-
-        when_settled(resolve)
+        self._settle_later(done, appended, acks, timeout_ms)
         return done
+
+    def _settle_later(
+        self,
+        done: asyncio.Future[Appended],
+        appended: Appended,
+        acks: int,
+        timeout_ms: int | None,
+    ) -> None:
+        if acks == ACKS_ALL:
+            self._delayed.add(done, appended, timeout_ms)
+        else:
+            self._uncommitted.when_written(partial(settle, done, appended))
 
     def _gone(self) -> KafkaError:
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is gone")
 
     # Appends that wait for their place
 
+    def _check_enough_in_sync(self) -> None:
+        """For what is to be as durable as acks=all."""
+        if len(self.in_sync.committed) < self.min_insync_replicas:
+            raise self._not_enough_replicas()
+
     def _not_enough_replicas(self) -> KafkaError:
-        return KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
+        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, self._what_is_in_sync)
+
+    @property
+    def _what_is_in_sync(self) -> str:
+        return (
             f"{self.topic_partition} has {len(self.in_sync.committed)} in-sync replicas, "
-            f"min.insync.replicas asks for {self.min_insync_replicas}",
+            f"min.insync.replicas asks for {self.min_insync_replicas}"
         )
 
     def _append_in_turn(
@@ -447,6 +519,7 @@ class Leader:
         guard: VerificationGuard | None = None,
         *,
         takes_long: bool = False,
+        timeout_ms: int | None = None,
         marker: Marker | None = None,
         on_placed: Callable[[], None] | None = None,
     ) -> asyncio.Future[Appended]:
@@ -455,30 +528,19 @@ class Leader:
         self._check_leads()
         if produce_version is not None and len(records) > self._policy.max_message_bytes:
             raise too_large(len(records), self._policy)  # Before it is copied.
-        self._memory.take(len(records))
-        done = asyncio.get_running_loop().create_future()
-        copied = memoryview(bytearray(records))
-        self._queue.append(
-            _QueuedAppend(copied, acks, produce_version, takes_long, guard, marker, on_placed, done)
+        return self._appends.add(
+            QueuedAppend(
+                records,
+                acks,
+                produce_version,
+                timeout_ms,
+                takes_long,
+                guard,
+                marker,
+                on_placed,
+                asyncio.get_running_loop().create_future(),
+            )
         )
-        if self._drain is None:
-            self._drain = asyncio.create_task(self._drain_queue())
-        return done
-
-    async def _drain_queue(self) -> None:
-        while self._queue:
-            queued = self._queue[0]
-            try:
-                appended = await self._append_off_loop(queued)
-            except Exception as error:  # Whoever waits for it hears of it.
-                if not queued.done.done():
-                    queued.done.set_exception(error)
-            else:
-                if not queued.done.done():
-                    queued.done.set_result(appended)
-            self._queue.popleft()
-            self._memory.give_back(len(queued.records))
-        self._drain = None
 
     async def _validated(
         self, validate: Callable[..., tuple[memoryview, BatchHeader]], takes_long: bool
@@ -490,7 +552,9 @@ class Leader:
                 pass
         return await self._workers.submit(validate)
 
-    async def _append_off_loop(self, queued: _QueuedAppend) -> Appended:
+    async def _append_off_loop(self, queued: QueuedAppend) -> None:
+        """Returns when it is written. Who asked for it may wait longer, for the followers; those
+        behind it must not, or each would cost a round trip to them."""
         now_ms = self._clock.now_ms()
         batch = queued.records
         if queued.produce_version is None:
@@ -505,28 +569,23 @@ class Leader:
             )
             batch, header = await self._validated(validate, queued.takes_long)
         self._check_leads()
+        if queued.acks == ACKS_ALL:
+            self._check_enough_in_sync()  # Again: replicas may have fallen out meanwhile.
         if queued.marker is not None:
             self._check_marker(queued.marker)
         appended = self._place(header, batch, now_ms, queued.guard)
         if queued.on_placed is not None:
             queued.on_placed()
-        settled = self._settled(appended, queued.acks)
-        return settled if isinstance(settled, Appended) else await settled
+        self._settle_later(queued.done, appended, queued.acks, queued.timeout_ms)
+        await self._uncommitted.all_written()
 
     async def close(self) -> None:
         """Waits until what has its place is written, refuses all else. What followers do not have
         by then is theirs to keep or to lose: nobody waits for them here any more."""
-        self._is_closed = self._appends_in_turn = True
-        while len(self._queue) > 1:
-            waiting = self._queue.pop()
-            self._memory.give_back(len(waiting.records))
-            if not waiting.done.done():
-                waiting.done.set_exception(self._gone())
-        if self._writing:
-            written = asyncio.get_running_loop().create_future()
-            self._uncommitted.when_written(lambda _: written.set_result(None))
-            await written
+        self.is_closed = self._appends_in_turn = True
+        self._appends.refuse_waiting(self._gone)
+        self.delayed_deletes.fail(self._gone())
+        await self._uncommitted.all_written()
         if self._uncommitted.waiting:
             self._uncommitted.fail(self._gone())
-        if self._drain is not None:
-            await asyncio.wait([self._drain])
+        await self._appends.drained()

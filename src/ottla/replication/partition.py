@@ -35,6 +35,18 @@ class Watcher(Protocol):
     def partition_closed(self, partition: Partition) -> None: ...
 
 
+class ReplicaWatcher(Watcher, Protocol):
+    """A follower's. Told when the log's end has moved: that is what it reads to."""
+
+    def offsets_moved(self, partition: Partition) -> None:
+        """The high watermark, or the log's start."""
+        ...
+
+    def answer(self, partition: Partition) -> None:
+        """Soon, though there is nothing new: the follower is to fetch again."""
+        ...
+
+
 class OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int
@@ -46,13 +58,16 @@ class Partition:
     topic goes or the broker stops. What it knows beyond its log is in the coordination store and
     in the checkpoint of high watermarks."""
 
-    def __init__(self, topic_id: TopicId, log: Log) -> None:
+    def __init__(self, topic_id: TopicId, log: Log, high_watermark: int) -> None:
+        """With the high watermark of the last run. It may be older than what was committed; never
+        is it newer."""
         self.topic_partition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
         self.leader_epoch = NO_EPOCH
-        self.high_watermark = log.log_start_offset
+        self.high_watermark = high_watermark
         self.watchers: dict[Watcher, None] = {}
+        self.replica_watchers: dict[ReplicaWatcher, None] = {}
         self.lane = asyncio.Lock()
         """Held by a change of role and by a truncation: one after another, in the order asked for.
         Appends do not take it; who changes the role waits for those under way."""
@@ -60,6 +75,7 @@ class Partition:
         self._leader: Leader | None = None
         self._transactions = log.producer_state.transactions
         self._unreplicated = self._transactions.unreplicated
+        self._bound_high_watermark()
 
     # The role
 
@@ -77,6 +93,10 @@ class Partition:
     def is_led(self) -> bool:
         """By this broker."""
         return self._leader is not None
+
+    @property
+    def has_role(self) -> bool:
+        return self._leader is not None or self.follower is not None
 
     def lead(self, leader: Leader) -> None:
         """After `end_role`, still in the lane."""
@@ -96,12 +116,13 @@ class Partition:
         """Nothing is read or appended from now on. Waits for the append that is under way, refuses
         those behind it; readers look for the partition anew."""
         leader, self._leader, self.follower = self._leader, None, None
-        for watcher in list(self.watchers):
+        for watcher in (*self.watchers, *self.replica_watchers):
             try:
                 watcher.partition_closed(self)
             except Exception:
                 logger.exception("a reader of %s failed", self.topic_partition)
         self.watchers.clear()
+        self.replica_watchers.clear()
         if leader is not None:
             await leader.close()
 
@@ -110,20 +131,55 @@ class Partition:
         self.high_watermark = high_watermark
         if self._unreplicated:
             self._transactions.replicated_to(high_watermark)
-        if byte_count:
-            for watcher in self.watchers:
-                try:
-                    watcher.records_added(self, byte_count)
-                except Exception:  # A bug of one is not to keep the news from the others.
-                    logger.exception("a reader of %s failed", self.topic_partition)
+        if byte_count and self.watchers:
+            self._tell_readers(byte_count)
+
+    def _tell_readers(self, byte_count: int) -> None:
+        for watcher in self.watchers:
+            try:
+                watcher.records_added(self, byte_count)
+            except Exception:  # A bug of one is not to keep the news from the others.
+                logger.exception("a reader of %s failed", self.topic_partition)
+
+    def end_moved(self, byte_count: int) -> None:
+        """Followers can fetch that many bytes more."""
+        for watcher in self.replica_watchers:
+            try:
+                watcher.records_added(self, byte_count)
+            except Exception:
+                logger.exception("a follower of %s failed", self.topic_partition)
+
+    def offsets_moved(self) -> None:
+        """Followers can hear of another high watermark, or start of the log."""
+        for watcher in self.replica_watchers:
+            try:
+                watcher.offsets_moved(self)
+            except Exception:
+                logger.exception("a follower of %s failed", self.topic_partition)
+
+    def answer_followers(self) -> None:
+        """Those that wait for something new."""
+        for watcher in self.replica_watchers:
+            try:
+                watcher.answer(self)
+            except Exception:
+                logger.exception("a follower of %s failed", self.topic_partition)
 
     def log_truncated(self) -> None:
         """What is gone was never committed, or was lost by an unclean election; or the log begins
-        beyond what it had."""
+        beyond what it had. Who reads behind its end, or before its start, hears so when it asks
+        next."""
+        self._bound_high_watermark()
+        self._tell_readers(0)
+
+    def _bound_high_watermark(self) -> None:
+        """By a log that has just been loaded, or cut. It knows nothing of the high watermark, by
+        which some of the transactions are decided that it has found."""
         log = self.log
         self.high_watermark = max(
             log.log_start_offset, min(self.high_watermark, log.log_end_offset)
         )
+        self._transactions.replicated_to(self.high_watermark)
 
     # Reading
 
@@ -174,10 +230,12 @@ class Partition:
     async def offset_for_timestamp(
         self, timestamp: int, *, is_committed_only: bool
     ) -> OffsetAndTimestamp | None:
-        """The first offset at or after a time, or one of the special places."""
+        """The first offset at or after a time, or one of the special places. Raises KafkaError
+        where a new leader does not know yet how far records are committed."""
         end = self.read_end(is_committed_only)
         log = self.log
         if timestamp == LATEST_TIMESTAMP:
+            self._check_end_is_known()
             return OffsetAndTimestamp(end, -1, self.leader_epoch)
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start = log.log_start_offset
@@ -189,8 +247,19 @@ class Partition:
         else:
             found = await log.offset_for_timestamp(timestamp)
         if found is None or found.offset >= end:
+            self._check_end_is_known()
             return None
         return OffsetAndTimestamp(found.offset, found.timestamp, self._epoch_at(found.offset))
+
+    def _check_end_is_known(self) -> None:
+        """A leader begins with a high watermark that may be older than that of its predecessor. To
+        tell it would let a reader go back (KIP-207)."""
+        if self.high_watermark < self.leader.in_sync.epoch_start_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"the leader of {self.topic_partition} is new and does not know yet how far its "
+                "records are committed; ask again",
+            )
 
     def _epoch_at(self, offset: int) -> int:
         epoch = self.log.leader_epochs.epoch_for_offset(offset)
@@ -213,4 +282,5 @@ class Partition:
                 f"records before {before_offset} cannot be deleted",
             )
         self.log.advance_log_start_offset(before_offset)
+        self.offsets_moved()
         return self.log.log_start_offset

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_BROKER_EPOCH = -1
+
+
+class FetchesInSession(Protocol):
+    """A follower's fetch session. Its fetches name only partitions of which something changed."""
+
+    last_used_s: float
+    epoch: int
+    """Greater by one with each fetch."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its last fetch has not been answered yet."""
+        ...
 
 
 class RemoteReplica:
@@ -22,10 +36,12 @@ class RemoteReplica:
         "_leader_end_at_last_fetch",
         "broker_epoch",
         "broker_id",
+        "fetch_count",
         "last_caught_up_s",
         "last_fetch_s",
         "log_end_offset",
         "log_start_offset",
+        "session",
     )
 
     def __init__(
@@ -42,6 +58,10 @@ class RemoteReplica:
         self.last_caught_up_s = since_s
         self.last_fetch_s = since_s
         self._leader_end_at_last_fetch = leader_end_offset
+        self.fetch_count = 0
+        """Of those that named the partition."""
+        self.session: FetchesInSession | None = None
+        """That has the partition, while it has it."""
 
     def fetched(
         self,
@@ -59,7 +79,7 @@ class RemoteReplica:
 
         Raises KafkaError for what the broker has sent before it was started anew: it may not have
         that any more (KIP-903)."""
-        if UNKNOWN_BROKER_EPOCH != broker_epoch < self.broker_epoch:
+        if broker_epoch < self.broker_epoch:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"a fetch of broker {self.broker_id} in epoch {broker_epoch}, which has come back "
@@ -69,11 +89,31 @@ class RemoteReplica:
             self.last_caught_up_s = now_s
         elif fetch_offset >= self._leader_end_at_last_fetch:
             self.last_caught_up_s = max(self.last_caught_up_s, self.last_fetch_s)
+        self.fetch_count += 1
         self.log_start_offset = log_start_offset
         self.log_end_offset = fetch_offset
         self.broker_epoch = broker_epoch
         self.last_fetch_s = now_s
         self._leader_end_at_last_fetch = leader_end_offset
+
+    def leader_gets_more(self, leader_end_offset: int) -> None:
+        """Than this. A follower that has all of it did not name the partition in the fetches of its
+        session, and had caught up at each of them. To count them one by one would cost every fetch
+        by all partitions of its session."""
+        if (
+            self.session is not None
+            and self.log_end_offset == leader_end_offset
+            and self.session.last_used_s > self.last_fetch_s
+        ):
+            self.last_fetch_s = self.last_caught_up_s = self.session.last_used_s
+            self._leader_end_at_last_fetch = leader_end_offset
+
+    @property
+    def last_heard_s(self) -> float:
+        """When it last fetched, whatever it named."""
+        if self.session is None:
+            return self.last_fetch_s
+        return max(self.last_fetch_s, self.session.last_used_s)
 
     def is_caught_up(self, leader_end_offset: int, now_s: float, lag_time_max_s: float) -> bool:
         """A replica that has everything lags behind nobody, however long ago it asked."""

@@ -9,10 +9,10 @@ Writes end in any order, and count in the order of their places.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ottla.kernel.errors import KafkaError
 
@@ -33,9 +33,47 @@ class Step:
         self.is_written = False
 
 
-class _Parked(NamedTuple):
-    end_offset: int
-    on_settled: Settled
+class Parked:
+    """One who waits for an end to be written or committed."""
+
+    __slots__ = ("end_offset", "on_settled")
+
+    def __init__(self, end_offset: int, on_settled: Settled) -> None:
+        self.end_offset = end_offset
+        self.on_settled = on_settled
+
+
+class _Waiters:
+    """In the order of the ends that they wait for, which only grow."""
+
+    __slots__ = ("_parked",)
+
+    def __init__(self) -> None:
+        # Of a plain dict the first key is found only past all that have left before it.
+        self._parked: OrderedDict[Parked, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def add(self, parked: Parked) -> None:
+        self._parked[parked] = None
+
+    def discard(self, parked: Parked) -> None:
+        self._parked.pop(parked, None)
+
+    def settle(self, end_offset: int) -> None:
+        parked = self._parked
+        while parked:
+            first = next(iter(parked))
+            if first.end_offset > end_offset:
+                return
+            del parked[first]
+            _call(first.on_settled, None)
+
+    def fail(self, error: KafkaError) -> None:
+        while self._parked:
+            parked, _ = self._parked.popitem(last=False)
+            _call(parked.on_settled, error)
 
 
 class Uncommitted:
@@ -51,13 +89,14 @@ class Uncommitted:
         "writing",
     )
 
-    def __init__(self, end_moved: Callable[[int], None]) -> None:
+    def __init__(self, end_moved: Callable[[int, int], None]) -> None:
         self._end_moved = end_moved
-        """Called with the end of each append that has been written, in their order."""
+        """Called with the end and the size of each append that has been written, in their
+        order."""
         self.writing: deque[Step] = deque()
         self.waiting: deque[Step] = deque()
-        self._parked_until_written: deque[_Parked] = deque()
-        self._parked_until_committed: deque[_Parked] = deque()
+        self._parked_until_written = _Waiters()
+        self._parked_until_committed = _Waiters()
         self._failure: KafkaError | None = None
 
     @property
@@ -77,8 +116,8 @@ class Uncommitted:
         while writing and writing[0].is_written:
             first = writing.popleft()
             self.waiting.append(first)
-            self._end_moved(first.end_offset)
-            _settle(parked, first.end_offset)
+            self._end_moved(first.end_offset, first.byte_count)
+            parked.settle(first.end_offset)
 
     def commit(self, high_watermark: int) -> int:
         """Up to there. Returns the number of bytes that are committed now; `settle` calls back
@@ -90,36 +129,56 @@ class Uncommitted:
         return byte_count
 
     def settle(self, high_watermark: int) -> None:
-        _settle(self._parked_until_committed, high_watermark)
+        self._parked_until_committed.settle(high_watermark)
 
     def fail(self, error: KafkaError) -> None:
         """Nobody can say what becomes of any of it: the disk has failed, or another leads."""
         self._failure = error
         self.writing.clear()
         self.waiting.clear()
-        for parked in (self._parked_until_written, self._parked_until_committed):
-            while parked:
-                _call(parked.popleft().on_settled, error)
+        self._parked_until_written.fail(error)
+        self._parked_until_committed.fail(error)
 
     def when_written(self, on_settled: Settled) -> None:
         """Calls back when all that has a place now is written here, at once where it is."""
         if self.writing:
-            self._parked_until_written.append(_Parked(self.writing[-1].end_offset, on_settled))
+            self._parked_until_written.add(Parked(self.writing[-1].end_offset, on_settled))
         else:
             on_settled(self._failure)
 
-    def when_committed(self, on_settled: Settled) -> None:
-        """Calls back when all that has a place now is committed, at once where it is."""
+    async def all_written(self) -> None:
+        """Returns when all that has a place now is written here, or the disk has failed."""
+        if self.writing:
+            written = asyncio.get_running_loop().create_future()
+
+            def end(_: KafkaError | None) -> None:
+                if not written.done():  # Whoever waits may have been cancelled.
+                    written.set_result(None)
+
+            self.when_written(end)
+            await written
+
+    def when_committed(self, on_settled: Settled) -> Parked | None:
+        """Calls back when all that has a place now is committed. At once where it is; else returns
+        what `give_up` takes."""
         last = self.writing or self.waiting
-        if last:
-            self._parked_until_committed.append(_Parked(last[-1].end_offset, on_settled))
-        else:
+        if not last:
             on_settled(self._failure)
+            return None
+        parked = Parked(last[-1].end_offset, on_settled)
+        self._parked_until_committed.add(parked)
+        return parked
 
+    def give_up(self, parked: Parked | None) -> None:
+        """Whoever waits no longer is not called back, and leaves nothing behind: the high watermark
+        may stand still for days."""
+        if parked is not None:
+            self._parked_until_committed.discard(parked)
 
-def _settle(parked: deque[_Parked], end_offset: int) -> None:
-    while parked and parked[0].end_offset <= end_offset:
-        _call(parked.popleft().on_settled, None)
+    @property
+    def parked_count(self) -> int:
+        """Of those who wait for something to be committed."""
+        return len(self._parked_until_committed)
 
 
 def _call(on_settled: Settled, error: KafkaError | None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.server.context import RequestContext
 from ottla.server.services import Services
 from ottla.wire.api import ApiKey
+from ottla.wire.schema import parse_versions
 
 Handler = Callable[[Services, Any, RequestContext], Any | Awaitable[Any] | None]
 """Takes a decoded request, returns its response: at once, later, or never (acks=0)."""
@@ -50,7 +51,10 @@ ANSWERED = (
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_GROUPS,
+    ApiKey.ELECT_LEADERS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.OFFSET_DELETE,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_PRODUCERS,
@@ -61,6 +65,19 @@ ANSWERED = (
     ApiKey.LIST_CONFIG_RESOURCES,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 )
+
+ANSWERED_TO_BROKERS = {
+    # The first versions with topic ids, leader epochs and broker epochs, each where it has them.
+    ApiKey.LEADER_AND_ISR: parse_versions("5-7"),
+    ApiKey.STOP_REPLICA: parse_versions("3-4"),
+    ApiKey.UPDATE_METADATA: parse_versions("7-8"),
+    ApiKey.CONTROLLED_SHUTDOWN: parse_versions("2-3"),
+    ApiKey.ALTER_PARTITION: parse_versions("0-3"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: parse_versions("0"),
+    ApiKey.GET_REPLICA_LOG_INFO: parse_versions("0"),
+}
+"""Among brokers, on the listener `inter.broker.listener.name` only, and listed nowhere: who asks
+has these versions built in. They delete logs and change who leads."""
 
 
 def handler_of(key: ApiKey) -> Handler:

@@ -4,7 +4,7 @@ refused, by itself, and answered in its place."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.config.alter import ConfigChange, RelevantChanges, checking
@@ -18,6 +18,7 @@ from ottla.kernel.slices import Slices
 from ottla.server.resources import (
     ResourceType,
     broker_of,
+    broker_to_change,
     check_group,
     check_subscription,
     check_topic,
@@ -48,6 +49,8 @@ class Resource(Protocol):
 
 
 class ResourceResponse(Protocol):
+    resource_type: int
+    resource_name: str
     error_code: int
     error_message: str | None
 
@@ -76,11 +79,34 @@ async def change_configs(
     resources: Sequence[R],
     planner: Planner[R],
     respond: Callable[..., A],
+    forward: Callable[[list[R]], Awaitable[Sequence[A]]],
     *,
     validate_only: bool,
 ) -> list[A]:
-    """Answers when the changes hold on this broker."""
+    """Answers when the changes hold on this broker, also where another one is the controller, which
+    makes them."""
     slices = Slices(services.clock)
+    if services.forwarding.is_controller:
+        responses = await _changed(
+            services, resources, planner, respond, slices, validate_only=validate_only
+        )
+    else:
+        responses = await _forwarded(services, resources, respond, forward, slices)
+    if not validate_only:
+        await services.settings_shown()
+        await services.changes_applied()
+    return responses
+
+
+async def _changed(
+    services: Services,
+    resources: Sequence[R],
+    planner: Planner[R],
+    respond: Callable[..., A],
+    slices: Slices,
+    *,
+    validate_only: bool,
+) -> list[A]:
     counts: Counter[tuple[int, str]] = Counter()
     async for one in slices.of(resources):
         counts[one.resource_type, one.resource_name] += 1
@@ -98,8 +124,50 @@ async def change_configs(
         except KafkaError as error:
             response.error_code = error.code
             response.error_message = error.message
-    await services.changes_applied()
     return responses
+
+
+async def _forwarded(
+    services: Services,
+    resources: Sequence[R],
+    respond: Callable[..., A],
+    forward: Callable[[list[R]], Awaitable[Sequence[A]]],
+    slices: Slices,
+) -> list[A]:
+    """A broker's own settings are changed by asking that broker: what names another one is refused
+    here, as the controller would not."""
+    refused: dict[tuple[int, str], KafkaError] = {}
+    asked: list[R] = []
+    async for resource in slices.of(resources):
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            if kind == ResourceType.BROKER:
+                broker_of(services, name)
+            asked.append(resource)
+        except KafkaError as error:
+            refused[kind, name] = error
+    answers: dict[tuple[int, str], A] = {}
+    try:
+        async for answer in slices.of(await forward(asked) if asked else ()):
+            answers[answer.resource_type, answer.resource_name] = answer
+    except KafkaError as error:
+        refused |= {(one.resource_type, one.resource_name): error for one in asked}
+    silent = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The controller has not answered for it.")
+    return [
+        answers.get((kind, name))
+        or _refused(respond, kind, name, refused.get((kind, name), silent))
+        async for resource in slices.of(resources)
+        for kind, name in ((resource.resource_type, resource.resource_name),)
+    ]
+
+
+def _refused(respond: Callable[..., A], kind: int, name: str, error: KafkaError) -> A:
+    return respond(
+        resource_type=kind,
+        resource_name=name,
+        error_code=error.code,
+        error_message=error.message,
+    )
 
 
 async def _change(
@@ -133,6 +201,6 @@ async def _change(
         plan = planner.plan_client_metrics(changes)
         await services.configs.change_client_metrics(name, plan, validate_only=validate_only)
     else:
-        broker_id = broker_of(services, name)
+        broker_id = broker_to_change(services, name)
         plan = planner.plan_broker(resource, per_broker=broker_id is not None)
         await services.configs.change_broker(broker_id, plan, validate_only=validate_only)

@@ -76,7 +76,8 @@ class Connection:
         self._refused = refused
         self._on_lost = on_lost
         self._slots: deque[Slot] = deque()
-        self._futures: set[asyncio.Future[Reply | None]] = set()  # That end with the connection.
+        # Those end with the connection, in their order, so that a simulation repeats.
+        self._futures: dict[asyncio.Future[Reply | None], None] = {}
         self._unanswered_bytes = 0
         self._produce_count = 0  # Under way.
         self._effect_count = 0  # Under way, of all other requests but fetches.
@@ -211,10 +212,10 @@ class Connection:
         if api_key != _ANY_API or _api_key(frame) != _PRODUCE:
             # A Produce in slices is written though its client may be gone: maybe it waits for no
             # answer. All others have their place, or ask the transaction coordinator.
-            self._futures.add(future)
+            self._futures[future] = None
 
         def on_done(done: asyncio.Future[Reply | None]) -> None:
-            self._futures.discard(done)
+            self._futures.pop(done, None)
             self._unanswered_bytes -= request_bytes
             self._count(api_key, -1)
             if done.cancelled():

@@ -11,7 +11,13 @@ from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.slices import let_others_run
 from ottla.kernel.transport import Part
-from ottla.server.apis import ANSWERED, Handler, handler_of, large_handler_of
+from ottla.server.apis import (
+    ANSWERED,
+    ANSWERED_TO_BROKERS,
+    Handler,
+    handler_of,
+    large_handler_of,
+)
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
 from ottla.server.leftovers import Leftovers
@@ -71,6 +77,7 @@ class Route:
         "_leftovers",
         "_request",
         "_response",
+        "is_for_brokers",
         "key",
         "version",
     )
@@ -78,6 +85,7 @@ class Route:
     def __init__(self, key: ApiKey, version: int, handler: Handler, leftovers: Leftovers) -> None:
         self.key = key
         self.version = version
+        self.is_for_brokers = key in ANSWERED_TO_BROKERS
         self._request = APIS[key].request
         self._response = APIS[key].response
         self._decode = small_decoder(self._request, version)
@@ -128,6 +136,9 @@ class Route:
         if isinstance(answer, Awaitable):
             answer = await answer
         reply = None if answer is None else await self._reply_in_slices(correlation_id, answer)
+        del (
+            answer
+        )  # Its elements are freed from now on: this would keep them, and free all at once.
         await self._leftovers.take(request, let_others_run)
         return reply
 
@@ -186,6 +197,11 @@ class Dispatcher:
             if header.api_key == ApiKey.API_VERSIONS and not _is_known_version(header.api_version):
                 return self._unsupported_api_versions(header.correlation_id)
             route = self._route(header.api_key, header.api_version)
+        if (
+            route.is_for_brokers
+            and listener_name != self._services.config.inter_broker_listener_name
+        ):
+            raise _unsupported(header.api_key, header.api_version)
         context = RequestContext(header.api_version, header.client_id, listener_name, peer_host)
         return route.call(self._services, context, frame, position, header.correlation_id)
 
@@ -195,13 +211,14 @@ class Dispatcher:
                 "the client wants to log in by SASL, which is not supported yet: set "
                 "security.protocol=PLAINTEXT in the client"
             )
-        if api_key not in ANSWERED:
-            raise BadRequest(
-                f"API key {api_key} (version {version}) is not supported", kind=f"API {api_key}"
-            )
-        key = ApiKey(api_key)
-        api = APIS[key]
-        versions = range(api.versions.start, api.advertised_versions.stop)
+        if api_key in ANSWERED:
+            key = ApiKey(api_key)
+            versions = range(APIS[key].versions.start, APIS[key].advertised_versions.stop)
+        elif api_key in ANSWERED_TO_BROKERS:
+            key = ApiKey(api_key)
+            versions = ANSWERED_TO_BROKERS[key]
+        else:
+            raise _unsupported(api_key, version)
         if version not in versions:
             raise BadRequest(
                 f"{key.name} v{version} is not supported, "
@@ -229,6 +246,12 @@ class Dispatcher:
                 error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[listed(ApiKey.API_VERSIONS)]
             ),
         )
+
+
+def _unsupported(api_key: int, version: int) -> BadRequest:
+    return BadRequest(
+        f"API key {api_key} (version {version}) is not supported", kind=f"API {api_key}"
+    )
 
 
 def _is_known_version(version: int) -> bool:

@@ -71,3 +71,10 @@ def broker_of(services: Services, name: str) -> int | None:
             f"{name}",
         )
     return services.broker_id
+
+
+def broker_to_change(services: Services, name: str) -> int | None:
+    """The controller changes the settings of any broker: that one has passed them on."""
+    if name.isdecimal() and name == str(int(name)) and int(name) in services.image.brokers:
+        return int(name)
+    return broker_of(services, name)

@@ -57,7 +57,7 @@ class Server:
         )
         self._refused = RefusedConnections(clock)
         self._listeners: list[Listener] = []
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._counts: Counter[str] = Counter()
         """Of open connections, by the address of the client."""
         self._idle_timer: Timer | None = None
@@ -111,7 +111,7 @@ class Server:
         if (reason := self._reason_to_refuse(transport.peer_host)) is not None:
             self._refused.note(transport.peer, transport.peer_host, f"{reason} are open")
             connection.close()
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._counts[transport.peer_host] += 1
         return connection
 
@@ -124,7 +124,7 @@ class Server:
         return None
 
     def _lost(self, connection: Connection, *, host: str) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._counts[host] -= 1
         if not self._counts[host]:
             del self._counts[host]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ottla.config.broker import BrokerConfig
-from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
@@ -25,6 +24,7 @@ from ottla.records.batch import (
     parse_header,
 )
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.transaction_verification import Codes, Question, TransactionVerification
 from ottla.storage.verification import VerificationGuard
 
 IMPLICIT_ADD_SINCE = 12
@@ -37,6 +37,7 @@ _PASSING = (
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.NOT_COORDINATOR,
 )
 
@@ -67,11 +68,11 @@ class TransactionalProduce:
     def __init__(
         self,
         replicas: ReplicaManager,
-        transactions: TransactionCoordinator,
+        verification: TransactionVerification,
         config: Callable[[], BrokerConfig],
     ) -> None:
         self._replicas = replicas
-        self._transactions = transactions
+        self._verification = verification
         self._config = config
         self._waiting: dict[int, asyncio.Task[Admission]] = {}
 
@@ -131,37 +132,29 @@ class TransactionalProduce:
                 if guard is not None:
                     admission.guards[at] = guard
         if admission.guards:
-            asked = list(admission.guards)
-            ask = self._add if is_added else self._verify
-            for at, code in (await ask(transactional_id, producer, asked)).items():
+            question = Question(
+                transactional_id, producer, list(admission.guards), is_verified_only=not is_added
+            )
+            for at, code in (await self._ask(question)).items():
                 if code is not ErrorCode.NONE:
                     admission.refused[at] = _as_produce_error(code, version)
         return admission
 
-    async def _add(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, asked: list[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+    async def _ask(self, question: Question) -> Codes:
         config = self._config()
         pause_ms = config.add_partitions_to_txn_retry_backoff_ms
         left_ms = config.add_partitions_to_txn_retry_backoff_max_ms
         while True:
-            try:
-                await self._transactions.add_partitions(
-                    transactional_id, *producer, asked, transaction_version=2
-                )
-            except KafkaError as error:
-                # The markers of the transaction before are being written.
-                if error.code is ErrorCode.CONCURRENT_TRANSACTIONS and left_ms >= pause_ms:
-                    left_ms -= pause_ms
-                    await asyncio.sleep(pause_ms / 1000)
-                    continue
-                return dict.fromkeys(asked, error.code)
-            return dict.fromkeys(asked, ErrorCode.NONE)
-
-    async def _verify(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, asked: list[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        return await self._transactions.verify_partitions(transactional_id, *producer, asked)
+            codes = await self._verification.ask(question)
+            # The markers of the transaction before are being written.
+            if (
+                question.is_verified_only
+                or ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values()
+                or left_ms < pause_ms
+            ):
+                return codes
+            left_ms -= pause_ms
+            await asyncio.sleep(pause_ms / 1000)
 
 
 def _as_produce_error(code: ErrorCode, version: int) -> KafkaError:

@@ -39,10 +39,14 @@ class Flusher:
     def flush_soon(self, active: ActiveSegment, end_offset: int) -> None:
         """Begins a flush unless one is under way that has not begun to sync."""
         if not self._is_flush_queued:
-            self.flush(active, end_offset)
+            self._flush(active, end_offset)
 
     def flush(self, active: ActiveSegment, end_offset: int) -> asyncio.Future[None]:
-        """Syncs the active segment, which ends at the offset. Closed ones were queued before."""
+        """Syncs the active segment, which ends at the offset. Closed ones were queued before. It
+        goes on where whoever waits for it is cancelled: others may count on it."""
+        return asyncio.shield(self._flush(active, end_offset))
+
+    def _flush(self, active: ActiveSegment, end_offset: int) -> asyncio.Future[None]:
         self._folder.check_online()
         self._is_flush_queued = True
         return self._advance_after(end_offset, self._sync_active, active)

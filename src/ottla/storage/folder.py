@@ -12,6 +12,7 @@ from ottla.kernel.disk import Disk
 from ottla.kernel.workers import Workers
 from ottla.storage.errors import StorageFailure
 from ottla.storage.file_cache import FileCache
+from ottla.storage.run_mark import RunMark
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ class LogFolder:
         self.is_loaded = False
         """Whether the log manager knows all of its logs. Before that it must not write about them:
         neither checkpoints nor that the stop was clean."""
+        self.clean_epoch: int | None = None
+        """Of the run before, if its stop was clean."""
+        self.last_run_mark: RunMark | None = None
+        """Of the run before."""
         self.is_closed = False
         """After a clean stop: what was to be removed later is left for the next start."""
         self._queue = workers.ordered(f"log-dir {path}")

@@ -110,7 +110,7 @@ class LogLoader:
         active.roll_jitter_ms = draw_roll_jitter_ms(self._config, self._rng)
         self._leader_epochs.truncate_from_end(log_end_offset)
         self._leader_epochs.truncate_from_start(log_start_offset)
-        self._write_leader_epochs()
+        are_epochs_written = self._write_leader_epochs()
         base_offsets = [segment.base_offset for segment in (*segments, active)]
         snapshots.remove_outside(base_offsets[0], log_end_offset)
         snapshots.remove_strays(base_offsets)
@@ -126,6 +126,7 @@ class LogLoader:
             log_end_offset=log_end_offset,
             recovery_point=min(self._recovery_point, log_end_offset),
             leader_epochs=self._leader_epochs,
+            are_epochs_written=are_epochs_written,
             producer_state=self._producer_state,
             snapshots=snapshots,
             rng=self._rng,
@@ -305,12 +306,18 @@ class LogLoader:
                 return False
         return True
 
-    def _write_leader_epochs(self) -> None:
+    def _write_leader_epochs(self) -> bool:
         """What recovery learnt from the batches must be in the file before a flush moves the
-        recovery point past them: then nobody will look at them again."""
-        if self._leader_epochs.entries != self._written_epochs:
-            path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
-            self._disk.replace_file(path, self._leader_epochs.content())
+        recovery point past them: then nobody will look at them again. False where the file has
+        only more than there is, epochs without records."""
+        entries = self._leader_epochs.entries
+        if entries == self._written_epochs:
+            return True
+        if entries == self._written_epochs[: len(entries)]:
+            return False
+        path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
+        self._disk.replace_file(path, self._leader_epochs.content())
+        return True
 
     def _read_topic_id(self, names: set[str]) -> TopicId | None:
         if PARTITION_METADATA not in names:

@@ -22,15 +22,15 @@ from ottla.records.batch import (
 from ottla.records.control import parse_end_txn_marker
 from ottla.storage.batch_scan import Cold
 from ottla.storage.errors import StorageFailure
-from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
 from ottla.storage.flusher import Flusher
 from ottla.storage.folder import LogFolder
+from ottla.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.pending_write import Appended, PendingWrite, cut_back, repeated
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import EndedTransaction, ProducerState
 from ottla.storage.recovery import load_producers
-from ottla.storage.replicated_batches import iter_runs
+from ottla.storage.replicated_batches import read_run
 from ottla.storage.roll_limits import RollLimits
 from ottla.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, Segment
 from ottla.storage.segments import Segments
@@ -79,6 +79,7 @@ class Log:
         log_end_offset: int,
         recovery_point: int,
         leader_epochs: LeaderEpochs,
+        are_epochs_written: bool,
         producer_state: ProducerState,
         snapshots: Snapshots,
         rng: random.Random,
@@ -90,6 +91,9 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.leader_epochs = leader_epochs
+        self._epoch_checkpoint = LeaderEpochCheckpoint(
+            folder.disk, path, leader_epochs, self._submit, is_written=are_epochs_written
+        )
         self.producer_state = producer_state
         self.snapshots = snapshots
         self.is_deleted = False
@@ -208,31 +212,29 @@ class Log:
             else:
                 self.producer_state.update(header, base_offset)
 
-    def append_as_follower(self, buffer: memoryview) -> None:
-        """Appends batches as the leader has them, offsets and all."""
+    def append_as_follower(self, buffer: memoryview) -> int:
+        """Appends batches as the leader has them, offsets and all: as many as fit into one segment,
+        and do not take long. Returns their bytes; 0 where no whole batch is left."""
         self.folder.check_online()
-        runs = iter_runs(buffer, self.next_offset, self.topic_partition, self._must_roll)
-        for run, headers in runs:
-            self._append_run(run, headers)
-
-    def _append_run(self, buffer: memoryview, headers: list[BatchHeader]) -> None:
-        """Writes neighbouring batches that fit into one segment."""
-        first = headers[0]
         active = self._segments.active
-        if self._must_roll(first, len(buffer)) and active.size_bytes:
+        now_ms = self._clock.now_ms()
+        run = read_run(buffer, self.next_offset, active.size_bytes, self._roll_limits, now_ms)
+        size_bytes, headers, must_roll = run
+        if not headers:
+            return 0
+        (base_offset, *_), last_offset = headers[0], headers[-1].last_offset
+        if active.size_bytes and must_roll:
             active = self.roll()
-        if headers[-1].last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
-            base_offset = first.base_offset
+        if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
             replace = self._segments.replace_empty
             self._remove_later(self._guard("rolling", lambda: replace(base_offset, self._config)))
-            self._set_roll_limits()
             active = self._segments.active
         position = active.size_bytes
         try:
-            active.file.write_at(position, (buffer,))
-            for header in headers:
-                self._take_in_replicated(header, buffer[: header.size_bytes])
-                buffer = buffer[header.size_bytes :]
+            active.file.write_at(position, (buffer[:size_bytes],))
+            active.note_run(headers, self._index_interval_bytes)
+            self.next_offset = last_offset + 1
+            self._take_in_replicated(buffer, headers)
         except Exception as error:
             if not isinstance(error, StorageFailure):  # That is of its index.
                 cut_back(active.file, position)
@@ -240,12 +242,21 @@ class Log:
         self.log_end_offset = self.next_offset
         if self.is_flush_due:
             self.flush_soon()
+        return size_bytes
 
-    def _take_in_replicated(self, header: BatchHeader, batch: memoryview) -> None:
-        if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
-            self.assign_leader_epoch(header.partition_leader_epoch, header.base_offset)
-        self._note(header, header.base_offset, header.last_offset, header.size_bytes)
-        self._note_ended(self.producer_state.replay(header, batch))
+    def _take_in_replicated(self, buffer: memoryview, headers: list[BatchHeader]) -> None:
+        position, checkpoint = 0, self._epoch_checkpoint
+        for header in headers:
+            if header.partition_leader_epoch != checkpoint.written_epoch:
+                checkpoint.note(header.partition_leader_epoch, header.base_offset)
+            end = position + header.batch_length + LOG_OVERHEAD_BYTES
+            if header.producer_id >= 0:
+                self._note_ended(self.producer_state.replay(header, buffer[position:end]))
+            position = end
+        active = self._segments.active
+        self._set_roll_limits()
+        if active.is_index_due and not self.folder.is_slow:
+            self._guard("writing the index of", active.write_indexes)
 
     def _make_room(
         self,
@@ -269,16 +280,8 @@ class Log:
                 )
             if active.size_bytes:
                 self.roll()
-        if leader_epoch != self.leader_epochs.latest_epoch:
-            self.assign_leader_epoch(leader_epoch, base_offset)
-
-    def _must_roll(self, header: BatchHeader, size_bytes: int) -> bool:
-        return self._roll_limits.are_passed(
-            self._segments.active.size_bytes + size_bytes,
-            header.max_timestamp,
-            header.last_offset,
-            self._clock.now_ms(),
-        )
+        if leader_epoch != self._epoch_checkpoint.written_epoch:
+            self._epoch_checkpoint.note(leader_epoch, base_offset)
 
     def _note(
         self, header: BatchHeader, base_offset: int, last_offset: int, size_bytes: int
@@ -395,18 +398,12 @@ class Log:
 
     # Leader epochs
 
-    def assign_leader_epoch(self, epoch: int, start_offset: int) -> None:
-        """From here on `epoch` writes. The file follows off the loop, before the recovery point
-        can pass the first record of the epoch."""
-        if self.leader_epochs.assign(epoch, start_offset):
-            self._write_leader_epochs()
+    def begin_leader_epoch(self, epoch: int) -> None:
+        """From here on `epoch` writes."""
+        self._epoch_checkpoint.begin(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def _write_leader_epochs(self) -> None:
-        path = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
-        self._submit(self.folder.disk.replace_file, path, self.leader_epochs.content())
 
     # Durability
 
@@ -454,7 +451,7 @@ class Log:
             return
         self.log_start_offset = offset
         if self.leader_epochs.truncate_from_start(offset):
-            self._write_leader_epochs()
+            self._epoch_checkpoint.write()
 
     def delete_segments(self, count: int) -> None:
         """Removes the oldest closed segments: from reading at once, from the disk after
@@ -482,7 +479,7 @@ class Log:
         if offset >= self.log_end_offset:
             # A leader that wrote nothing in its epoch has left an entry at the end.
             if self.leader_epochs.truncate_from_end(self.log_end_offset):
-                self._write_leader_epochs()
+                self._epoch_checkpoint.write()
             return False
         if offset < self._segments.first_base_offset:
             self.truncate_fully_and_start_at(offset)
@@ -492,7 +489,7 @@ class Log:
         self._discard(gone)
         self._set_end(offset)
         if self.leader_epochs.truncate_from_end(offset):
-            self._write_leader_epochs()
+            self._epoch_checkpoint.write()
         self.log_start_offset = min(self.log_start_offset, offset)
         self._guard("truncating", lambda: self._reload_producers(offset))
         return True
@@ -510,7 +507,7 @@ class Log:
         self._set_end(offset)
         self.log_start_offset = offset
         self.leader_epochs.clear()
-        self._write_leader_epochs()
+        self._epoch_checkpoint.write()
         self.producer_state.reset([], self._clock.now_ms())
 
     def _check_truncatable(self) -> None:

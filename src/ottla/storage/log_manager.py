@@ -19,7 +19,11 @@ from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
 from ottla.kernel.slices import Slices, taking
 from ottla.kernel.workers import Workers
 from ottla.storage.checkpoint import format_checkpoint, format_offset, read_offsets
-from ottla.storage.clean_shutdown import take_clean_shutdown, write_clean_shutdown
+from ottla.storage.clean_shutdown import (
+    UNKNOWN_EPOCH,
+    take_clean_shutdown,
+    write_clean_shutdown,
+)
 from ottla.storage.errors import BrokerStartRefused, CorruptFile, StorageFailure
 from ottla.storage.file_cache import FileCache
 from ottla.storage.file_names import (
@@ -40,6 +44,7 @@ from ottla.storage.meta_properties import claim_folder
 from ottla.storage.partition_metadata import format_partition_metadata
 from ottla.storage.producer_state import ProducerStateConfig
 from ottla.storage.retention import apply_retention
+from ottla.storage.run_mark import read_run_mark
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +156,7 @@ class LogManager:
         await self._forget_in_checkpoints([f for f in self._online() if self._has_stale(f)])
         self._schedule_tasks()
 
-    async def close(self, *, broker_epoch: int = -1) -> None:
+    async def close(self, *, broker_epoch: int = UNKNOWN_EPOCH) -> None:
         """A clean stop: everything is on the disk, and the next start need not look. Partitions
         must have stopped appending. After a start that failed, of a folder that it did not get to
         load nothing is known and nothing is said."""
@@ -186,7 +191,9 @@ class LogManager:
     async def _load_folder(
         self, folder: LogFolder, topic_configs: Callable[[str], TopicConfig]
     ) -> None:
-        is_clean = take_clean_shutdown(self._disk, folder.path)
+        folder.clean_epoch = take_clean_shutdown(self._disk, folder.path)
+        folder.last_run_mark = read_run_mark(self._disk, folder.path)
+        is_clean = folder.clean_epoch is not None
         recovery_points = self._read_checkpoint(folder, RECOVERY_POINT_CHECKPOINT)
         start_offsets = self._read_checkpoint(folder, LOG_START_OFFSET_CHECKPOINT)
         loaders = []

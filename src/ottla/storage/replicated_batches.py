@@ -2,47 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import TopicPartition
-from ottla.records.batch import BatchHeader, is_crc_valid, iter_headers
+from ottla.records.batch import (
+    ATTRIBUTES_AT,
+    HEADER_BYTES,
+    HEADER_STRUCT,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    batch_size,
+)
+from ottla.records.crc import crc32c
 from ottla.records.errors import CorruptRecord
+from ottla.storage.roll_limits import RollLimits
+
+RUN_BATCH_COUNT_MAX = 256
+"""Half a millisecond of work on the loop, where batches are small."""
+
+_unpack_header = HEADER_STRUCT.unpack_from
+_new_tuple = tuple.__new__
 
 
-def iter_runs(
-    buffer: memoryview,
-    next_offset: int,
-    topic_partition: TopicPartition,
-    must_roll: Callable[[BatchHeader, int], bool],
-) -> Iterator[tuple[memoryview, list[BatchHeader]]]:
-    """Neighbouring batches that fit into one segment, which are to be appended before the next are
-    asked for. `must_roll` tells whether so many bytes, of which this batch is the last, are too
-    many for it. A last batch that is cut off, as Fetch responses have them, is left out."""
-    start = end = 0
+class Run(NamedTuple):
+    """Neighbouring batches that fit into one segment."""
+
+    size_bytes: int
+    headers: list[BatchHeader]
+    must_roll: bool
+    """Whether the first needs another segment, unless this one is empty."""
+
+
+def read_run(
+    buffer: memoryview, next_offset: int, segment_bytes: int, limits: RollLimits, now_ms: int
+) -> Run:
+    """From the buffer's start on, for a segment of that size with these limits; the first batch is
+    taken whether it fits or not. Each is intact and comes after the one before, or KafkaError is
+    raised. A last batch that is cut off, as Fetch responses have them, is left out.
+
+    A follower that catches up gets hundreds of thousands: this is one loop without calls, but for
+    what has to look into the bytes."""
+    position, buffer_end = 0, len(buffer)
+    end_max = limits.size_bytes - segment_bytes
+    timestamp_max = limits.timestamp
+    offset_max = limits.offset if now_ms <= limits.now_ms else -1
     headers: list[BatchHeader] = []
-    for position, header in _iter_checked(buffer, next_offset, topic_partition):
-        if headers and must_roll(header, end - start + header.size_bytes):
-            yield buffer[start:end], headers
-            start, headers = position, []
-        headers.append(header)
-        end = position + header.size_bytes
-    if headers:
-        yield buffer[start:end], headers
-
-
-def _iter_checked(
-    buffer: memoryview, next_offset: int, topic_partition: TopicPartition
-) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch, which is intact and comes after the one before."""
-    for position, header in iter_headers(buffer, allow_partial=True):
-        if not is_crc_valid(buffer[position : position + header.size_bytes]):
-            raise CorruptRecord(f"a batch for {topic_partition} fails its CRC")
-        if header.base_offset < next_offset:
+    must_roll = False
+    while buffer_end - position >= HEADER_BYTES and len(headers) < RUN_BATCH_COUNT_MAX:
+        header = _new_tuple(BatchHeader, _unpack_header(buffer, position))
+        base_offset, batch_length, _, magic, crc, _, delta, _, max_timestamp, *_ = header
+        end = position + batch_length + LOG_OVERHEAD_BYTES
+        if magic != MAGIC or end < position + HEADER_BYTES:
+            batch_size(buffer, position)  # Raises CorruptRecord.
+        if end > buffer_end:
+            break
+        last_offset = base_offset + delta
+        if end > end_max or max_timestamp > timestamp_max or last_offset > offset_max:
+            if headers:
+                break
+            must_roll = True
+        if crc32c(buffer[position + ATTRIBUTES_AT : end]) != crc:
+            raise CorruptRecord(f"the batch at offset {base_offset} fails its CRC")
+        if base_offset < next_offset:
             raise KafkaError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"Offset {header.base_offset} for {topic_partition} is not after its end "
-                f"{next_offset}",
+                f"Offset {base_offset} is not after the end of the log, {next_offset}",
             )
-        next_offset = header.next_offset
-        yield position, header
+        headers.append(header)
+        next_offset = last_offset + 1
+        position = end
+    return Run(position, headers, must_roll)

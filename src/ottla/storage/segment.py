@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ottla.kernel.disk import File
+from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
 from ottla.storage import offset_index, time_index, transaction_index
 from ottla.storage.batch_scan import Cold, ScannedBatch, find_batch, scan_batches
 from ottla.storage.file_names import (
@@ -243,6 +244,32 @@ class ActiveSegment(Segment):
         self._recent[base_offset] = position
         self.size_bytes = position + size_bytes
         return is_indexed
+
+    def note_run(self, headers: Sequence[BatchHeader], index_interval_bytes: int) -> None:
+        """`note_append` of each, for a follower that catches up: calls would take longer than all
+        the rest."""
+        position, since_entry = self.size_bytes, self._bytes_since_index_entry
+        relative_to, offset_index = self.base_offset, self.offset_index
+        if position == 0:
+            self.first_timestamp = headers[0].max_timestamp
+        for base_offset, batch_length, _, _, _, _, delta, _, max_timestamp, *_ in headers:
+            if max_timestamp > self.largest_timestamp:
+                self.largest_timestamp = max_timestamp
+                self.largest_offset = base_offset + delta
+            if since_entry > index_interval_bytes:
+                offset_index.append(base_offset + delta - relative_to, position)
+                self.time_index.maybe_append(
+                    self.largest_timestamp, self.largest_offset - relative_to
+                )
+                since_entry = 0
+            size_bytes = batch_length + LOG_OVERHEAD_BYTES
+            since_entry += size_bytes
+            if len(self._recent) >= _RECENT_BATCH_COUNT:
+                self._older = self._recent
+                self._recent = {}
+            self._recent[base_offset] = position
+            position += size_bytes
+        self.size_bytes, self._bytes_since_index_entry = position, since_entry
 
     @property
     def is_synced(self) -> bool:

@@ -232,6 +232,13 @@ class SimulatedDisk:
         self.faults.append(fault)
         return fault
 
+    def flip_bit(self, path: str, position: int, bit: int) -> None:
+        """It rots: nobody wrote, and another byte is there, for good."""
+        node = self._file(path)
+        node.content[position] ^= 1 << bit
+        if position < len(node.durable):
+            node.durable[position] ^= 1 << bit
+
     def fill_up(self, *, free_bytes: int = 0) -> None:
         self._capacity_bytes = self._used_bytes + free_bytes
 
@@ -365,6 +372,11 @@ class SimulatedDisk:
         self.check("total_and_free_bytes", path)
         self._folder(path)
         return self._capacity_bytes, max(0, self._capacity_bytes - self._used_bytes)
+
+    def device(self, path: str) -> int:
+        self.check("device", path)
+        self._folder(path)
+        return 1
 
     # The tree
 

@@ -49,14 +49,47 @@ class _JumpingSelector:
         pass
 
 
+Belongs = Callable[[Context], bool]
+
+
+class Pause:
+    """Of all that is called in some contexts: a process that was stopped. Time goes on without it,
+    and what became due meanwhile is called when it ends, in the order in which it became due."""
+
+    def __init__(self, loop: VirtualLoop, belongs: Belongs) -> None:
+        self.belongs = belongs
+        self.held: list[asyncio.Handle] = []
+        self._loop = loop
+
+    def end(self) -> None:
+        self._loop.end_pause(self)
+
+
+class _ReadyQueue(deque[asyncio.Handle]):
+    """Whatever is called comes through here, timers too: so pauses hold it here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[Pause] = []
+
+    def append(self, handle: asyncio.Handle) -> None:
+        for pause in self.pauses:
+            if pause.belongs(context_of(handle)):
+                pause.held.append(handle)
+                return
+        super().append(handle)
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
-    _ready: deque[asyncio.Handle]
+    _ready: _ReadyQueue
     _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, rng: random.Random | None = None) -> None:
         super().__init__()
         self.now_s = 0.0
         self._rng = rng
+        self._ready = _ReadyQueue()
+        self._begun_pauses: list[Pause] = []
         self._selector = _JumpingSelector(self)
 
     def time(self) -> float:
@@ -66,19 +99,57 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Whoever runs now takes so long; all others wait."""
         self.now_s += duration_s
 
-    def drop_callbacks(self, belongs: Callable[[Context], bool]) -> None:
+    def pause(self, belongs: Belongs) -> Pause:
+        """From the next turn on nothing is called in such a context, until the pause ends."""
+        pause = Pause(self, belongs)
+        self._begun_pauses.append(pause)
+        return pause
+
+    def end_pause(self, pause: Pause) -> None:
+        if pause in self._begun_pauses:
+            self._begun_pauses.remove(pause)
+        else:
+            self._ready.pauses.remove(pause)
+        for handle in pause.held:
+            self._ready.append(handle)
+
+    def end_all_pauses(self) -> None:
+        for pause in (*self._begun_pauses, *self._ready.pauses):
+            self.end_pause(pause)
+
+    def call_in(self, context: Context, callback: Callable[[], None]) -> None:
+        """At once, unless that is paused: then when the pause ends."""
+        pauses = (*self._ready.pauses, *self._begun_pauses)
+        if any(pause.belongs(context) for pause in pauses):
+            self.call_soon(callback, context=context)
+        else:
+            context.run(callback)
+
+    def drop_callbacks(self, belongs: Belongs) -> None:
         """Those that were to be called in such a context are not, now or later. Tasks go on: they
         are to be cancelled."""
-        for handle in (*self._ready, *self._scheduled):
-            if not _is_task(handle) and belongs(handle._context):  # type: ignore[attr-defined]
+        held = [handle for pause in self._ready.pauses for handle in pause.held]
+        for handle in (*self._ready, *self._scheduled, *held):
+            if not _is_task(handle) and belongs(context_of(handle)):
                 handle.cancel()
 
     def _process_events(self, event_list: list[Any]) -> None:
         """What the loop does at the beginning of each turn."""
         assert not event_list, "the selector knows no events"
+        if self._begun_pauses:
+            self._begin_pauses()
         if self._rng is not None:
             self.pass_time(self._rng.uniform(0, _TURN_S_MAX))
             self._shuffle_tasks(self._rng)
+
+    def _begin_pauses(self) -> None:
+        """Not in the middle of a turn, whose callbacks are counted before."""
+        self._ready.pauses += self._begun_pauses
+        self._begun_pauses.clear()
+        handles = list(self._ready)
+        self._ready.clear()
+        for handle in handles:
+            self._ready.append(handle)
 
     def _shuffle_tasks(self, rng: random.Random) -> None:
         """Callbacks stay where they are, and so does a task that waited for the same future as
@@ -98,6 +169,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         pass  # There is no other thread that could wake this one.
+
+
+def context_of(handle: asyncio.Handle) -> Context:
+    context: Context = handle._context  # type: ignore[attr-defined]
+    return context
 
 
 def _is_task(handle: asyncio.Handle) -> bool:
@@ -148,6 +224,7 @@ def run_virtual(
     try:
         return loop.run_until_complete(main(loop))
     finally:
+        loop.end_all_pauses()
         for _ in range(_END_ROUNDS):  # Tasks may begin others while they end.
             loop.drop_callbacks(lambda _: True)
             for task in asyncio.all_tasks(loop):

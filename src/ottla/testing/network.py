@@ -1,32 +1,53 @@
-"""A network in memory: connections delay and cut what is sent, but keep its order, as TCP does."""
+"""A network in memory: connections delay what is sent and deliver it in pieces, but keep its order,
+as TCP does. What is on its way belongs to nobody: it arrives though its sender has died or is
+paused. Whoever receives is called in the context in which it listens or has connected.
+
+Hosts have names. What one sends to another can be cut off, in one direction or in both, as by a
+firewall or a broken switch: nobody is told, connections stay open, and what was sent meanwhile
+arrives once the way is healed. Resetting ends connections at both ends.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.transport import Listener, Part, Receiver, Transport
 from ottla.testing.loop import VirtualLoop
 
 _FIRST_EPHEMERAL_PORT = 40_000
+CLIENT = "client"
+LOCALHOST = "localhost"
 
 
 class SimulatedTransport:
     """One end of a connection."""
 
-    def __init__(self, network: SimulatedNetwork, peer_host: str, peer_port: int) -> None:
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        host: str,
+        peer_host: str,
+        peer_port: int,
+        context: Context,
+    ) -> None:
         self.peer = f"{peer_host}:{peer_port}"
+        self.host = host
         self.peer_host = peer_host
         self.unsent_byte_count = 0
         self._network = network
+        self.context = context
+        self._held: list[memoryview | None] = []  # None is the end.
         self._arrived: deque[memoryview] = deque()
         self._last_arrival_s = 0.0
         self._is_paused = False
         self._is_closed = False
         self._other: SimulatedTransport
-        self._receiver: Receiver
+        self._receiver: Receiver | None = None
 
     def connect(self, other: SimulatedTransport) -> None:
         self._other = other
@@ -40,7 +61,7 @@ class SimulatedTransport:
         content = b"".join(
             part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts
         )
-        for chunk in self._network.cut(content):
+        for chunk in self._network.pieces(content):
             self._other.arrive_later(chunk)
 
     def pause_reading(self) -> None:
@@ -55,29 +76,44 @@ class SimulatedTransport:
         self.lose(None)
         self._other.lose_later()
 
-    def arrive_later(self, chunk: memoryview) -> None:
+    def arrive_later(self, chunk: memoryview | None) -> None:
+        """None is the end of what comes."""
+        if self._network.is_cut(self.peer_host, self.host):
+            self._held.append(chunk)
+            return
         self._last_arrival_s = max(self._network.arrival_s(), self._last_arrival_s + 1e-6)
-        self._network.loop.call_at(self._last_arrival_s, self._arrive, chunk)
+        call_at = self._network.loop.call_at
+        if chunk is None:
+            call_at(self._last_arrival_s, self.lose, None, context=self.context)
+        else:
+            call_at(self._last_arrival_s, self._arrive, chunk, context=self.context)
 
     def lose_later(self) -> None:
-        self._last_arrival_s = max(self._network.arrival_s(), self._last_arrival_s + 1e-6)
-        self._network.loop.call_at(self._last_arrival_s, self.lose, None)
+        self.arrive_later(None)
+
+    def healed(self) -> None:
+        held, self._held = self._held, []
+        for chunk in held:
+            self.arrive_later(chunk)
 
     def lose(self, error: BaseException | None) -> None:
         if not self._is_closed:
             self._is_closed = True
+            self._network.closed(self)
             self._arrived.clear()
             # Later, when there is a receiver: whoever accepts a connection may refuse it.
-            self._network.loop.call_soon(self._lost, error)
+            self._network.loop.call_soon(self._lost, error, context=self.context)
 
     def _lost(self, error: BaseException | None) -> None:
-        self._receiver.connection_lost(error)
+        if self._receiver is not None:  # Else whoever was to accept it has died.
+            self._receiver.connection_lost(error)
 
     def _arrive(self, chunk: memoryview) -> None:
         self._arrived.append(chunk)
         self._deliver()
 
     def _deliver(self) -> None:
+        assert self._receiver is not None, "it was accepted before anything could arrive"
         while self._arrived and not self._is_paused and not self._is_closed:
             chunk = self._arrived.popleft()
             buffer = self._receiver.get_buffer()
@@ -90,16 +126,27 @@ class SimulatedTransport:
 
 class SimulatedListener:
     def __init__(
-        self, network: SimulatedNetwork, port: int, accept: Callable[[Transport], Receiver]
+        self,
+        network: SimulatedNetwork,
+        host: str,
+        port: int,
+        accept: Callable[[Transport], Receiver],
     ) -> None:
+        self.host = host
         self.port = port
-        self.accept = accept
+        self._accept = accept
+        self.context = copy_context()
         self.accepted: list[SimulatedTransport] = []
         self.is_started = False
         self._network = network
 
     def start(self) -> None:
         self.is_started = True
+
+    def connected(self, far: SimulatedTransport) -> None:
+        """The system has taken the connection. The process hears of it when it runs."""
+        self.accepted.append(far)
+        self._network.loop.call_in(far.context, lambda: far.start(self._accept(far)))
 
     def close(self) -> None:
         self._network.forget(self)
@@ -111,8 +158,25 @@ class SimulatedListener:
             transport.close()
 
 
+class SimulatedHost:
+    """The network as one host sees it."""
+
+    def __init__(self, network: SimulatedNetwork, name: str) -> None:
+        self._network = network
+        self.name = name
+
+    def listen(self, host: str, port: int, accept: Callable[[Transport], Receiver]) -> Listener:
+        return self._network.listen_on(self.name, port, accept)
+
+    async def connect(
+        self, host: str, port: int, accept: Callable[[Transport], Receiver]
+    ) -> Transport:
+        return await self._network.connect_from(self.name, host, port, accept)
+
+
 class SimulatedNetwork:
-    """All hosts are one host for now: a port is enough to find a listener."""
+    """All hosts and what is between them. It is a network by itself, for tests with one broker:
+    whoever listens does so on the host "localhost", whoever connects is on the host "client"."""
 
     def __init__(
         self,
@@ -126,40 +190,90 @@ class SimulatedNetwork:
         self._rng = rng
         self._latency_s_max = latency_s_max
         self._chunk_bytes_max = chunk_bytes_max
-        self._listeners: dict[int, SimulatedListener] = {}
+        self._listeners: dict[tuple[str, int], SimulatedListener] = {}
         self._next_port = _FIRST_EPHEMERAL_PORT
+        self._open: dict[SimulatedTransport, None] = {}
+        self._cuts: set[tuple[str, str]] = set()
+        self._was_healed = asyncio.Event()
+
+    def host(self, name: str) -> SimulatedHost:
+        return SimulatedHost(self, name)
 
     def listen(self, host: str, port: int, accept: Callable[[Transport], Receiver]) -> Listener:
-        if port == 0:
-            port = self._new_port()
-        if port in self._listeners:
-            raise OSError(f"port {port} is in use")
-        listener = self._listeners[port] = SimulatedListener(self, port, accept)
-        return listener
+        return self.listen_on(LOCALHOST, port, accept)
 
     async def connect(
         self, host: str, port: int, accept: Callable[[Transport], Receiver]
     ) -> Transport:
-        if port not in self._listeners or not self._listeners[port].is_started:
-            raise ConnectionRefusedError(f"nobody listens on port {port}")
-        near = SimulatedTransport(self, host, port)
-        far = SimulatedTransport(self, "client", self._new_port())
+        known = host if (host, port) in self._listeners else LOCALHOST
+        return await self.connect_from(CLIENT, known, port, accept)
+
+    def listen_on(
+        self, own_host: str, port: int, accept: Callable[[Transport], Receiver]
+    ) -> Listener:
+        if port == 0:
+            port = self._new_port()
+        if (own_host, port) in self._listeners:
+            raise OSError(f"port {port} is in use")
+        listener = SimulatedListener(self, own_host, port, accept)
+        self._listeners[own_host, port] = listener
+        return listener
+
+    async def connect_from(
+        self, own_host: str, host: str, port: int, accept: Callable[[Transport], Receiver]
+    ) -> Transport:
+        """Waits where the way there or back is cut: nobody can say that a host does not answer."""
+        while self.is_cut(own_host, host) or self.is_cut(host, own_host):
+            await self._was_healed.wait()
+        listener = self._listeners.get((host, port))
+        if listener is None or not listener.is_started:
+            raise ConnectionRefusedError(f"nobody listens on port {port} of {host}")
+        near = SimulatedTransport(self, own_host, host, port, copy_context())
+        far = SimulatedTransport(self, host, own_host, self._new_port(), listener.context.copy())
         near.connect(far)
         far.connect(near)
+        self._open[near] = self._open[far] = None
         near.start(accept(near))
-        listener = self._listeners[port]
-        listener.accepted.append(far)
-        far.start(listener.accept(far))
+        listener.connected(far)
         return near
 
+    # Faults
+
+    def cut(self, sender: str, receiver: str) -> None:
+        """Nothing that the one sends reaches the other. The other way is not touched."""
+        self._cuts.add((sender, receiver))
+
+    def heal(self, sender: str, receiver: str) -> None:
+        """What was sent meanwhile arrives, as TCP would send it again."""
+        self._cuts.discard((sender, receiver))
+        for transport in list(self._open):
+            if (transport.peer_host, transport.host) == (sender, receiver):
+                transport.healed()
+        self._was_healed.set()
+        self._was_healed = asyncio.Event()
+
+    def is_cut(self, sender: str, receiver: str) -> bool:
+        return (sender, receiver) in self._cuts
+
+    def reset(self, one_host: str, other_host: str) -> None:
+        """Ends all connections between the two, whoever has opened them."""
+        for transport in list(self._open):
+            if {transport.host, transport.peer_host} == {one_host, other_host}:
+                transport.lose(ConnectionResetError("the network has reset the connection"))
+
+    # What connections and listeners ask
+
     def forget(self, listener: SimulatedListener) -> None:
-        self._listeners.pop(listener.port, None)
+        self._listeners.pop((listener.host, listener.port), None)
+
+    def closed(self, transport: SimulatedTransport) -> None:
+        self._open.pop(transport, None)
 
     def arrival_s(self) -> float:
         return self.loop.now_s + self._rng.uniform(0, self._latency_s_max)
 
-    def cut(self, content: bytes) -> list[memoryview]:
-        """Into pieces of any size: a reader must not rely on where they end."""
+    def pieces(self, content: bytes) -> list[memoryview]:
+        """Of any size: a reader must not rely on where they end."""
         pieces: list[memoryview] = []
         rest = memoryview(content)
         while rest:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ottla.coordination.single_operations import SingleOperations
 from ottla.coordination.store import (
@@ -48,6 +50,16 @@ class _Transaction:
     """(path, whether only its data changed)"""
 
 
+Changes = Sequence[tuple[str, bool]]
+"""(path, whether only its data changed)"""
+
+
+class Hearer(Protocol):
+    """A session's other end."""
+
+    def hear(self, changes: Changes) -> None: ...
+
+
 class MemoryEnsemble:
     """The tree that the stores of a simulated cluster share. Outlives them all."""
 
@@ -55,14 +67,19 @@ class MemoryEnsemble:
         self._entries = {"/": _Entry(Node(b"", 0, 0, NO_OWNER))}
         self._zxid = 0
         self._last_session_id = 0
-        self._stores: dict[int, MemoryStore] = {}
+        self._sessions: dict[int, Hearer] = {}
 
     # -- faults -------------------------------------------------------------------------
 
     def expire(self, store: MemoryStore) -> None:
         """Ends the session as if the store had not heard from it for too long."""
-        self._end_session(store.session_id)
+        self.end_session(store.session_id)
         store._become(SessionState.EXPIRED)
+
+    def end_session(self, session_id: int) -> None:
+        """Nobody hears of it but those who watch its nodes."""
+        if session_id in self._sessions:
+            self._end_session(session_id)
 
     def disconnect(self, store: MemoryStore) -> None:
         """From now on every call raises `ConnectionLost`; the session lives on."""
@@ -76,15 +93,22 @@ class MemoryEnsemble:
         """The next write happens, but whoever asked for it hears `ConnectionLost`."""
         store._is_answer_lost = True
 
+    def delete(self, path: str) -> None:
+        """As somebody does who is not of the cluster."""
+        self.multi(NO_OWNER, [Delete(path)])
+
     # -- sessions -----------------------------------------------------------------------
 
-    def begin_session(self, store: MemoryStore) -> int:
+    def begin_session(self, hearer: Hearer) -> int:
         self._last_session_id += 1
-        self._stores[self._last_session_id] = store
+        self._sessions[self._last_session_id] = hearer
         return self._last_session_id
 
+    def has_session(self, session_id: int) -> bool:
+        return session_id in self._sessions
+
     def _end_session(self, session_id: int) -> None:
-        del self._stores[session_id]
+        del self._sessions[session_id]
         transaction = _Transaction()
         for path in sorted(self._entries):
             if self._entries[path].node.ephemeral_owner == session_id:
@@ -188,12 +212,20 @@ class MemoryEnsemble:
         transaction.changes.append((path, False))
 
     def _announce(self, transaction: _Transaction) -> None:
-        for store in list(self._stores.values()):
-            store._hear(transaction.changes)
+        for hearer in list(self._sessions.values()):
+            hearer.hear(transaction.changes)
 
 
 def _name(path: str) -> str:
     return path[path.rindex("/") + 1 :]
+
+
+def mark(watches: Watches, changes: Changes) -> None:
+    for path, is_data in changes:
+        if is_data:
+            watches.mark_data(path)
+        else:
+            watches.mark_existence(path)
 
 
 class MemoryStore(SingleOperations):
@@ -205,11 +237,13 @@ class MemoryStore(SingleOperations):
         self._state: SessionState | None = None
         self._session_callbacks: list[Callable[[SessionState], None]] = []
         self._is_answer_lost = False
+        self._context = Context()
         self.session_id = 0
 
     async def open(self) -> None:
         assert self._state in (None, SessionState.EXPIRED), "opened twice"
         await asyncio.sleep(0)
+        self._context = copy_context()  # Of the process: whatever it hears, it hears there.
         self.session_id = self._ensemble.begin_session(self)
         self._become(SessionState.CONNECTED)
         self._look_everywhere()
@@ -223,6 +257,10 @@ class MemoryStore(SingleOperations):
     async def get(self, path: str) -> Node:
         await self._reach(path)
         return self._ensemble.get(path)
+
+    async def get_many(self, paths: Sequence[str]) -> dict[str, Node]:
+        await self._reach(*paths)
+        return {path: self._ensemble.get(path) for path in paths if self._ensemble.exists(path)}
 
     async def exists(self, path: str) -> bool:
         await self._reach(path)
@@ -265,15 +303,10 @@ class MemoryStore(SingleOperations):
         if self._state is SessionState.SUSPENDED:
             raise ConnectionLost("", "disconnected, as ordered")
 
-    def _hear(self, changes: Sequence[tuple[str, bool]]) -> None:
-        if self._state is not SessionState.CONNECTED:
-            return
-        for path, is_data in changes:
-            if is_data:
-                self._watches.mark_data(path)
-            else:
-                self._watches.mark_existence(path)
-        self._watches.call_marked()
+    def hear(self, changes: Changes) -> None:
+        if self._state is SessionState.CONNECTED:
+            mark(self._watches, changes)
+            self._context.run(self._watches.call_marked)
 
     def _look_everywhere(self) -> None:
         self._watches.mark_all()

@@ -69,6 +69,7 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    GET_REPLICA_LOG_INFO = 93
 
 
 class Api(NamedTuple):
@@ -162,6 +163,7 @@ APIS: dict[ApiKey, Api] = {
         (ApiKey.CONSUMER_GROUP_DESCRIBE, "0-1", 0),
         (ApiKey.LIST_CONFIG_RESOURCES, "0-1", 0),
         (ApiKey.DESCRIBE_TOPIC_PARTITIONS, "0-0", 0),
+        (ApiKey.GET_REPLICA_LOG_INFO, "0-0", 0),
     )
 }
 

@@ -32,6 +32,9 @@ from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 
 ALL_VERSIONS = range(0x8000)
 
+OWN_TAGS = 10_000
+"""From here on tags are of fields that Kafka does not have, and skips."""
+
 
 def parse_versions(text: str) -> range:
     """

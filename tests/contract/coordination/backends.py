@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,6 +19,8 @@ from ottla.coordination.zookeeper import ZooKeeperStore
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.disk import SystemDisk
 from ottla.kernel.workers import ThreadWorkers
+from ottla.testing.loop import VirtualLoop, run_virtual
+from ottla.testing.remote_store import RemoteStore
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 from tests.contract.coordination.cuttable_proxy import CuttableProxy
 
@@ -77,6 +80,44 @@ class MemoryBackend:
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
         asyncio.run(_with_deadline(scenario))
+
+
+class RemoteBackend:
+    """A simulated ensemble on other hosts, in virtual time."""
+
+    def __init__(self) -> None:
+        self._ensemble = MemoryEnsemble()
+        self._loop: VirtualLoop
+
+    async def open_store(self) -> Store:
+        store = RemoteStore(self._ensemble, self._loop, random.Random(0), session_timeout_s=6)
+        await store.open()
+        return store
+
+    async def expire(self, store: Store) -> None:
+        heard = asyncio.Event()
+        store.on_session(lambda state: heard.set() if state is SessionState.EXPIRED else None)
+        self._ensemble.end_session(store.session_id)
+        await heard.wait()
+
+    def lose_next_answer(self, store: Store) -> None:
+        assert isinstance(store, RemoteStore)
+        store.lose_next_answer()
+
+    async def cut_off(self, store: Store) -> None:
+        assert isinstance(store, RemoteStore)
+        store.cut()
+
+    async def heal(self, store: Store) -> None:
+        assert isinstance(store, RemoteStore)
+        store.heal()
+
+    def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
+        async def main(loop: VirtualLoop) -> None:
+            self._loop = loop
+            await scenario()
+
+        run_virtual(main)
 
 
 class ShiftedClock(SystemClock):
@@ -146,9 +187,17 @@ class SqliteBackend:
         clock = ShiftedClock()
         peer = self.new_store(clock=clock)
         await peer.open()
-        for _ in range(5):
-            clock.shift_s += 5
-            await peer._call(peer._opened().tick)
+        database = peer._opened()
+
+        def tick() -> bool:
+            database.tick()
+            return len(database._sessions(database._cursor())) == 1
+
+        # Between two of its own ticks little time may pass: else it takes itself for the one that
+        # hung, and judges nobody yet.
+        clock.shift_s += 20
+        while not await peer._call(tick):
+            clock.shift_s += 2
         await peer.close()
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.contract.coordination.backends import (
     Backend,
     MemoryBackend,
+    RemoteBackend,
     SqliteBackend,
     ZooKeeperBackend,
 )
@@ -21,10 +22,12 @@ def peers() -> Iterator[Peers]:
     peers.end()
 
 
-@pytest.fixture(params=["memory", "sqlite", "zookeeper"])
+@pytest.fixture(params=["memory", "remote", "sqlite", "zookeeper"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     if request.param == "memory":
         return MemoryBackend()
+    if request.param == "remote":
+        return RemoteBackend()
     if request.param == "sqlite":
         return SqliteBackend(tmp_path)
     return ZooKeeperBackend(request.getfixturevalue("zookeeper").address)

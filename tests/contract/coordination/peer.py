@@ -1,9 +1,10 @@
 """A process with a session of its own. Reads calls as JSON lines, `["set", "/a", "text", 0]`, and
 answers each with one line, `{"result": ...}` or `{"error": "BadVersion"}`. `["watch", path]` makes
-it write `{"changed": path}` from then on, `["states", ""]` `{"state": "expired"}` and the like.
+it write `{"changed": path}` from then on, `["states", ""]` `{"state": "expired"}` and the like;
+`["stand_still", ""]` holds up its loop until the next line, and nothing else of it.
 
-    python peer.py sqlite PATH
-    python peer.py zookeeper HOST:PORT/CHROOT
+    python peer.py sqlite PATH [SESSION_TIMEOUT_MS]
+    python peer.py zookeeper HOST:PORT/CHROOT [SESSION_TIMEOUT_MS]
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ async def obey(store: Store, method: str, path: str, *args: Any) -> Any:
             return await store.set(path, args[0].encode(), args[1])
         case "get":
             return (await store.get(path)).data.decode()
+        case "stand_still":
+            say({"result": None})
+            sys.stdin.readline()
+            return None
         case "increment":  # Until it has won, as anybody would who counts together with others.
             for _ in range(args[0]):
                 while not await try_to_increment(store, path):
@@ -56,17 +61,23 @@ async def try_to_increment(store: Store, path: str) -> bool:
     return True
 
 
-def new_store(kind: str, path: str, workers: ThreadWorkers) -> Store:
+def new_store(kind: str, path: str, timeout_ms: int, workers: ThreadWorkers) -> Store:
     if kind == "sqlite":
-        return SqliteStore(path, clock=SystemClock(), disk=SystemDisk(), workers=workers)
+        return SqliteStore(
+            path,
+            clock=SystemClock(),
+            disk=SystemDisk(),
+            workers=workers,
+            session_timeout_ms=timeout_ms or 18_000,
+        )
     from ottla.coordination.zookeeper import ZooKeeperStore
 
-    return ZooKeeperStore(path, session_timeout_ms=4_000)
+    return ZooKeeperStore(path, session_timeout_ms=timeout_ms or 4_000)
 
 
-async def main(kind: str, path: str) -> None:
+async def main(kind: str, path: str, timeout_ms: str = "0") -> None:
     workers = ThreadWorkers()
-    store = new_store(kind, path, workers)
+    store = new_store(kind, path, int(timeout_ms), workers)
     await store.open()
     say({"result": store.session_id})
     while line := await asyncio.to_thread(sys.stdin.readline):

@@ -16,9 +16,9 @@ SOURCES = Path(__file__).parents[3] / "src"
 class Peer:
     """A process with a session of its own, which does as told."""
 
-    def __init__(self, kind: str, path: str) -> None:
+    def __init__(self, kind: str, path: str, *args: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("peer.py")), kind, path],
+            [sys.executable, str(Path(__file__).with_name("peer.py")), kind, path, *args],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -57,9 +57,9 @@ class Peers:
     def __init__(self) -> None:
         self._peers: list[Peer] = []
 
-    def start(self, kind: str, path: str, count: int) -> list[Peer]:
+    def start(self, kind: str, path: str, count: int, *args: str) -> list[Peer]:
         """At the same moment, so that they also race to make a file."""
-        started = [Peer(kind, path) for _ in range(count)]
+        started = [Peer(kind, path, *args) for _ in range(count)]
         self._peers += started
         for peer in started:
             assert peer.hear()["result"] > 0

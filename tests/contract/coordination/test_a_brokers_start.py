@@ -2,19 +2,91 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from ottla.controller.election import elect
 from ottla.coordination import znodes
-from ottla.coordination.image import load_image
-from ottla.coordination.store import with_parents
+from ottla.coordination.store import Create, Set, with_parents
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.ids import BrokerId
-from ottla.membership.registration import prepare_store, register_broker
+from ottla.membership.config_change_listener import ConfigChangeListener
+from ottla.membership.registration import Registration, prepare_store, register_broker
+from ottla.metadata.image import BrokerImage, Change, TopicConfigChanged
+from ottla.metadata.loading import load_image
 from tests.contract.coordination.backends import Backend
 
 TOPIC = b'{"version":3,"topic_id":"YWFhYWFhYWFhYWFhYWFhYQ","partitions":{"0":[1]}}'
 STATE = b'{"version":1,"leader":1,"leader_epoch":3,"controller_epoch":1,"isr":[1]}'
+
+
+def test_brokers_that_start_together_agree_on_the_cluster_id(backend: Backend) -> None:
+    async def scenario() -> None:
+        stores = [await backend.open_store() for _ in range(3)]
+        prepared = await asyncio.gather(
+            *(prepare_store(store, random.Random(seed)) for seed, store in enumerate(stores))
+        )
+        assert len({each.cluster_id for each in prepared}) == 1
+        for path in znodes.PERSISTENT_PATHS:
+            assert await stores[0].exists(path)
+
+    backend.run(scenario)
+
+
+def test_a_broker_whose_session_expires_registers_anew(backend: Backend) -> None:
+    async def scenario() -> None:
+        store, other = await backend.open_store(), await backend.open_store()
+        prepared = await prepare_store(store, random.Random(1))
+        renewed: asyncio.Queue[BrokerImage] = asyncio.Queue()
+        failed: list[str] = []
+        info = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092),))
+        registration = Registration(
+            store,
+            BrokerId(1),
+            info,
+            prepared.cluster_id,
+            on_renewed=renewed.put,
+            on_failure=failed.append,
+        )
+        first = await registration.start()
+        await backend.expire(store)
+        second = await renewed.get()
+        assert second.epoch > first.epoch
+        assert list((await load_image(other)).brokers.values()) == [second]
+        assert not failed
+        await registration.close()
+
+    backend.run(scenario)
+
+
+def test_brokers_hear_of_changed_settings(backend: Backend) -> None:
+    async def scenario() -> None:
+        store, other = await backend.open_store(), await backend.open_store()
+        await prepare_store(store, random.Random(1))
+        listener = ConfigChangeListener(store)
+        await listener.begin()
+        image = await load_image(store)
+        listener.follow(image)
+        changes: asyncio.Queue[Change] = asyncio.Queue()
+        image.on_change(changes.put_nowait)
+        path = znodes.topic_config_path("t")
+        for number, session in enumerate((other, store, other)):
+            config = {"retention.ms": str(number)}
+            data = znodes.encode_config(config)
+            await session.multi(
+                [
+                    Set(path, data) if number else Create(path, data),
+                    Create(
+                        znodes.CONFIG_CHANGE_PREFIX,
+                        znodes.encode_config_change(path),
+                        sequential=True,
+                    ),
+                ]
+            )
+            assert await changes.get() == TopicConfigChanged("t", config)
+        await listener.close()
+
+    backend.run(scenario)
 
 
 def test_two_brokers_find_each_other(backend: Backend) -> None:

@@ -284,3 +284,33 @@ def test_an_owner_that_was_paused_does_not_own_anything_any_more(
         assert await store.get("/mine") == node
 
     backend.run(scenario)
+
+
+def test_a_loop_that_stands_still_keeps_no_session(
+    shared_backend: SharedBackend, peers: Peers
+) -> None:
+    """Though threads of its process go on: kazoo has one that sends heartbeats."""
+    backend = shared_backend
+
+    async def make_the_place() -> None:
+        await backend.open_store()
+
+    backend.run(make_the_place)
+    owner, observer = peers.start(backend.kind, backend.path, 2, "3000")
+    owner.ask("create", "/mine", "", True)
+    owner.ask("states", "")
+    observer.ask("watch", "/mine")
+    owner.ask("stand_still", "")
+    answer = None
+    while answer != {"error": "NoNode"}:
+        # It may hear of the creation, too.
+        while answer is None and observer.hear() != {"changed": "/mine"}:
+            pass
+        observer.tell("get", "/mine")
+        is_called = False
+        while (answer := observer.hear()) == {"changed": "/mine"}:
+            is_called = True
+        if answer == {"result": ""} and not is_called:
+            answer = None
+    owner.tell("go on")
+    hear_of_the_end(owner)

@@ -38,6 +38,25 @@ def test_a_node_has_data_and_a_version_that_grows(backend: Backend) -> None:
     backend.run(scenario)
 
 
+def test_many_nodes_are_read_at_once_and_those_that_are_not_there_are_left_out(
+    backend: Backend,
+) -> None:
+    async def scenario() -> None:
+        store = await backend.open_store()
+        for number in range(300):
+            await store.create(f"/{number}", str(number).encode())
+        paths = [f"/{number}" for number in range(0, 400, 2)]
+        found = await store.get_many(paths)
+        assert list(found) == paths[:150]
+        assert {path: node.data for path, node in found.items()} == {
+            path: path[1:].encode() for path in paths[:150]
+        }
+        assert found["/2"] == await store.get("/2")
+        assert await store.get_many([]) == {}
+
+    backend.run(scenario)
+
+
 def test_each_wrong_use_has_its_error_and_changes_nothing(backend: Backend) -> None:
     async def scenario() -> None:
         store = await backend.open_store()

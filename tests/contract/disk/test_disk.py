@@ -196,6 +196,13 @@ def test_a_lock_is_held_by_one(disk: Disk, root: str) -> None:
     again.release()
 
 
+def test_what_is_on_one_disk_is_on_one_device(disk: Disk, root: str) -> None:
+    disk.make_folders(f"{root}/a/b")
+    assert disk.device(root) == disk.device(f"{root}/a/b")
+    with pytest.raises(FileNotFoundError):
+        disk.device(f"{root}/missing")
+
+
 def test_total_and_free_bytes(disk: Disk, root: str) -> None:
     total, free = disk.total_and_free_bytes(root)
     assert 0 < free <= total

@@ -17,6 +17,7 @@ from ottla.coordinators.groups.consumer.assignors import (
     assign_uniform,
 )
 from ottla.kernel.ids import TopicId
+from ottla.kernel.slices import at_once
 from tests.support.counts import count
 
 TOPICS = [TopicId(bytes([number]) * 16) for number in range(4)]
@@ -62,7 +63,7 @@ def owners(assignments: Mapping[str, Mapping[TopicId, frozenset[int]]]) -> dict[
 @settings(max_examples=count(2000))
 def test_everything_subscribed_goes_to_exactly_one_of_its_readers(name: str, group: Group) -> None:
     members, counts = group
-    assignments = ASSIGNORS[name](members, counts)
+    assignments = at_once(ASSIGNORS[name](members, counts))
     assert assignments.keys() == members.keys()
     given_out = Counter(
         (topic, partition)
@@ -81,7 +82,7 @@ def test_everything_subscribed_goes_to_exactly_one_of_its_readers(name: str, gro
 @given(group=groups(alike=True))
 @settings(max_examples=count(2000))
 def test_uniform_is_level_where_all_read_the_same(group: Group) -> None:
-    loads = sizes(assign_uniform(*group)).values()
+    loads = sizes(at_once(assign_uniform(*group))).values()
     assert max(loads) - min(loads) <= 1
 
 
@@ -89,7 +90,7 @@ def test_uniform_is_level_where_all_read_the_same(group: Group) -> None:
 @settings(max_examples=count(2000))
 def test_no_move_could_make_uniform_more_level(group: Group) -> None:
     members, counts = group
-    assignments = assign_uniform(members, counts)
+    assignments = at_once(assign_uniform(members, counts))
     loads = sizes(assignments)
     for one, other in combinations(members, 2):
         for giver, taker in ((one, other), (other, one)):
@@ -101,10 +102,10 @@ def followed_by(
     group: Group, change: Callable[[dict[str, MemberSpec], dict[TopicId, int]], None]
 ) -> tuple[Assignments, Assignments]:
     members, counts = group
-    before = assign_uniform(members, counts)
+    before = at_once(assign_uniform(members, counts))
     members = {member: spec._replace(assigned=before[member]) for member, spec in members.items()}
     change(members, counts)
-    return before, assign_uniform(members, counts)
+    return before, at_once(assign_uniform(members, counts))
 
 
 def moved(before: Assignments, after: Assignments) -> int:

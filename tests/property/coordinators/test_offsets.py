@@ -27,6 +27,7 @@ from ottla.coordinators.record import decode_record, encode_record
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId
+from ottla.kernel.slices import at_once
 from ottla.records.batch import NO_PRODUCER_ID
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -99,7 +100,7 @@ class Offsets(RuleBasedStateMachine):
         shard = GroupShard(context)
         for offset, entry in self.log.items():
             if entry.key is None:
-                shard.end_transaction(entry.producer_id, entry.is_commit)
+                at_once(shard.end_transaction(entry.producer_id, entry.is_commit))
             elif entry.producer_id != NO_PRODUCER_ID or not (
                 entry.value and shard.replay_plain(entry.key, entry.value)
             ):
@@ -150,7 +151,7 @@ class Offsets(RuleBasedStateMachine):
         request.topics = [OffsetCommitRequestTopic(name=topic, partitions=asked)]
         if has_topic_id:  # Then it is loaded by the short cut.
             request.topics[0].topic_id = TOPIC_ID
-        self.write(self.shard.commit_offsets(request, Client("", "", 9)))
+        self.write(at_once(self.shard.commit_offsets(request, Client("", "", 9))))
 
     @rule(producer_id=producers, group_id=groups, topic=topics, numbers=partitions)
     def commit_within(
@@ -167,12 +168,12 @@ class Offsets(RuleBasedStateMachine):
             producer_id=producer_id,
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=asked)],
         )
-        self.write(self.shard.commit_transactional_offsets(request), producer_id)
+        self.write(at_once(self.shard.commit_transactional_offsets(request)), producer_id)
 
     @rule(producer_id=producers, is_commit=st.booleans())
     def end(self, producer_id: int, is_commit: bool) -> None:
         self.append(Entry(producer_id, is_commit=is_commit))
-        self.shard.end_transaction(producer_id, is_commit)
+        at_once(self.shard.end_transaction(producer_id, is_commit))
 
     @rule(
         what=st.sampled_from(["offsets", "group", "topic"]),
@@ -183,11 +184,13 @@ class Offsets(RuleBasedStateMachine):
     def delete(self, what: str, group_id: str, topic: str, numbers: list[int]) -> None:
         try:
             if what == "offsets":
-                self.write(self.shard.delete_offsets(_delete_request(group_id, topic, numbers)))
+                self.write(
+                    at_once(self.shard.delete_offsets(_delete_request(group_id, topic, numbers)))
+                )
             elif what == "group":
-                self.write(self.shard.delete_group(group_id))
+                self.write(at_once(self.shard.delete_group(group_id)))
             else:
-                self.write(self.shard.topics_deleted([topic]))
+                self.write(at_once(self.shard.topics_deleted([topic])))
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise

@@ -298,7 +298,9 @@ class LogMachine(RuleBasedStateMachine):
             self.batches.append(ModelBatch(offset, header.last_offset, bytes(batch), -1, -1))
             offset = header.next_offset
             buffer += batch
-        self.log.append_as_follower(memoryview(buffer))
+        rest = memoryview(buffer)
+        while appended := self.log.append_as_follower(rest):
+            rest = rest[appended:]
         self.end_offset = offset
 
     # Durability and deletion

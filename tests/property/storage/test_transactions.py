@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Never, TypeVar
 
 import pytest
 from hypothesis import note
@@ -19,6 +19,7 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition, new_topic_id
+from ottla.metadata.image import ClusterImage
 from ottla.records.batch import iter_headers
 from ottla.records.builder import build_batch
 from ottla.records.control import parse_end_txn_marker
@@ -123,8 +124,11 @@ class TransactionsMachine(RuleBasedStateMachine):
     def lead(self) -> None:
         replicas = ReplicaManager(
             self.manager,
+            BrokerConfig(SETTINGS),
             own_id=BrokerId(1),
+            image=ClusterImage(),
             broker_epochs=lambda _: None,
+            connect=self._connect,
             clock=self.clock,
             workers=self.workers,
         )
@@ -140,6 +144,9 @@ class TransactionsMachine(RuleBasedStateMachine):
                 is_new=False,
             )
         )
+
+    async def _connect(self, broker_id: BrokerId) -> Never:
+        raise AssertionError("there is nobody to follow")
 
     @rule()
     def stop_and_start(self) -> None:

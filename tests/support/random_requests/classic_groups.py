@@ -84,7 +84,7 @@ class ClassicGroups(Groups):
     def join_version(self, member: Member) -> int:
         return self.version(JoinGroupRequest, at_least=5 if member.instance_id else 0)
 
-    def send_join(self, member: Member) -> Any:
+    def _send_join(self, member: Member) -> Any:
         """Returns the answer to a first request that was told a member id, if there was one."""
         version = self.join_version(member)
         refused = None
@@ -96,11 +96,11 @@ class ClassicGroups(Groups):
         self.parked[member.name] = version
         return refused
 
-    def send_first_join(self, member: Member) -> Any:
-        """Waits until it has been seen: the group knows the member and waits for the others, or the
-        member has an answer. Else another's join might come before it."""
+    def send_join_until_seen(self, member: Member) -> Any:
+        """Waits until the group knows the member and waits for the others, or the member has an
+        answer. Else another's join might come before it."""
         member_count = len(self._described().members) + (not member.is_in)
-        refused = self.send_join(member)
+        refused = self._send_join(member)
         socket = self.client(member.name).socket
         deadline_s = time.monotonic() + TIMEOUT_S
         while not select.select([socket], [], [], 0)[0]:
@@ -163,9 +163,8 @@ def rebalance(groups: ClassicGroups) -> Any:
     if absent and not groups.parked and (not joining or groups.chance(0.5)):
         joining.insert(0, groups.rng.choice(absent))
     answers: dict[str, Any] = {}
-    for place, member in enumerate(joining):
-        send = groups.send_join if place else groups.send_first_join
-        answers[f"{member.name} without id"] = send(member)
+    for member in joining:
+        answers[f"{member.name} without id"] = groups.send_join_until_seen(member)
     for member in groups.members:
         if member.name in groups.parked:
             answers[f"{member.name} joins"] = groups.joined(member)
@@ -204,7 +203,7 @@ def begin_rebalance(groups: ClassicGroups) -> Any:
     member = groups.rng.choice(absent)
     groups.asked = f"the join of {member.name}"
     groups.is_stable = False
-    return groups.send_first_join(member)
+    return groups.send_join_until_seen(member)
 
 
 def join_wrongly(groups: ClassicGroups) -> Any:
@@ -216,9 +215,9 @@ def join_wrongly(groups: ClassicGroups) -> Any:
         {"group_id": ""},
         {"session_timeout_ms": 100},
         {"session_timeout_ms": 10**9},
+        {"protocols": []},
+        {"protocol_type": ""},
     ]
-    if member.is_in or not member.id:
-        wrong += [{"protocols": []}, {"protocol_type": ""}]
     if groups.active and not member.is_in:
         wrong.append({"protocol_type": "connect"})
         wrong.append({"protocols": [JoinGroupRequestProtocol(name="other", metadata=b"")]})

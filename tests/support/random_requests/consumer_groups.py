@@ -71,6 +71,7 @@ class ConsumerGroups(Groups):
 
 
 def join(groups: ConsumerGroups) -> Any:
+    missing = groups.topic("missing")
     return _beat(
         groups,
         groups.pick(*groups.members),
@@ -78,7 +79,7 @@ def join(groups: ConsumerGroups) -> Any:
         topic_partitions=groups.mostly([], None, share=0.95),
         rebalance_timeout_ms=groups.mostly(60_000, -1, 0, share=0.95),
         subscribed_topic_names=groups.mostly(
-            groups.some(groups.topics, 2), [groups.topic("missing")], [], None, share=0.9
+            groups.some(groups.topics, 2), [missing], [missing, *groups.topics], None, share=0.9
         ),
         server_assignor=groups.mostly("range", "nosuch", share=0.97),
     )

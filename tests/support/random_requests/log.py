@@ -263,17 +263,14 @@ def list_offsets(log: Log) -> Any:
     marks = [
         -1,
         -2,
-        *(() if log.has_deleted else (-3,)),
         -4,
         -5,
         -6,
         -7,
-        0,
-        NOW_MS - 60_000,
-        NOW_MS - 1000,
-        NOW_MS,
         NOW_MS + 10**9,
     ]
+    if not log.has_deleted:
+        marks += [-3, 0, NOW_MS - 60_000, NOW_MS - 1000, NOW_MS]
     request = fitting(
         ListOffsetsRequest,
         version,

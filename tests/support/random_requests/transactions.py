@@ -284,11 +284,7 @@ def list_transactions(stage: Transactions) -> Any:
 
 def describe_producers(stage: Transactions) -> Any:
     topics = [TopicRequest(name=stage.pick(*stage.topics), partition_indexes=[0])]
-    answer = stage.ask(DescribeProducersRequest(topics=topics), 0)
-    for topic in answer.topics:
-        for partition in topic.partitions:
-            partition.active_producers.sort(key=lambda one: stage.names.get(one.producer_id, ""))
-    return answer
+    return stage.ask(DescribeProducersRequest(topics=topics), 0)
 
 
 def fetch(stage: Transactions) -> Any:

@@ -48,9 +48,14 @@ def running(code: str, given: str = "") -> Iterator[subprocess.Popen[str]]:
 
 
 def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=30)
-    assert err == ""
-    return process.returncode, out
+    # Not by `communicate`, which forgets what was read along with the first line.
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.close()
+    out = process.stdout.read()
+    assert process.stderr.read() == ""
+    return process.wait(timeout=30), out
 
 
 @pytest.mark.parametrize("number", SIGNALS)

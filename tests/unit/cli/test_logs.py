@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ottla.cli.logs import JsonFormatter, KeyValueFormatter, set_up_logs
+from ottla.cli.logs import JsonFormatter, KeyValueFormatter, log_state_changes, set_up_logs
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
@@ -75,3 +77,33 @@ def test_quiet_below_the_level(loggers: None, capsys: pytest.CaptureFixture[str]
     assert first.endswith("logger=ottla.x message=trouble")
     assert json.loads(second)["message"] == "details"
     assert captured.out == ""
+
+
+@pytest.fixture
+def state_change_logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("ottla.state_change")
+    yield logger
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
+
+
+def test_changes_of_state_have_a_file_of_their_own(
+    tmp_path: Path, state_change_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "state-change.log"
+    log_state_changes(str(path))
+    state_change_logger.debug("broker %d: its session is %s", 1, "expired")
+    path.rename(tmp_path / "state-change.log.1")
+    state_change_logger.debug("after logrotate")
+    line = (tmp_path / "state-change.log.1").read_text()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z broker 1: its session is expired\n", line)
+    assert path.read_text().endswith("Z after logrotate\n")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_that_cannot_be_written() -> None:
+    with pytest.raises(OSError, match="No such file"):
+        log_state_changes("/no/such/folder/state-change.log")

@@ -7,7 +7,7 @@ import time
 import click
 import pytest
 
-from ottla.cli.options import duration_ms, iso_of, pairs, timestamp_ms
+from ottla.cli.options import bytes_of, duration_ms, iso_of, pairs, timestamp_ms
 
 
 def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
@@ -20,6 +20,20 @@ def test_what_is_no_pair_is_a_usage_error_that_names_the_option(texts: list[str]
         pairs(texts, "--config")
 
     assert "--config" in caught.value.format_message()
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("1", 1), ("1000000", 10**6), ("10MB", 10**7), ("1.5k", 1500), ("2 GB/s", 2 * 10**9)],
+)
+def test_a_number_of_bytes(text: str, size_bytes: int) -> None:
+    assert bytes_of(text, "--throttle") == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "MB", "10TiB", "fast"])
+def test_what_is_no_number_of_bytes(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="not a number of bytes"):
+        bytes_of(text, "--throttle")
 
 
 def test_a_time_is_milliseconds_or_iso_8601() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
-from ottla.broker import ReadyInfo
+from ottla.broker_process import ReadyInfo
 from ottla.cli.errors import Failure
 from ottla.cli.group import run_group
 from ottla.cli.start import Settings, _say_ready, broker_config, parse, run
@@ -34,6 +34,8 @@ def test_what_is_odd_is_left_to_click(args: list[str]) -> None:
         [],
         ["--data-dir", "d", "--listen=:0", "--set", "a=1", "--set=b=2", "--log-json"],
         ["--advertise", "h:1", "--broker-id", "3", "--config", "f", "--log-level", "debug"],
+        ["--zookeeper", "h:1/kafka", "--broker-id=3"],
+        ["--brokers", "3", "--restart"],
     ],
 )
 def test_click_reads_the_same(args: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +123,26 @@ def test_a_taken_port_is_said_with_its_address(
     def refuse(*_: object, **__: object) -> int:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
-    monkeypatch.setattr("ottla.broker.run", refuse)
+    monkeypatch.setattr("ottla.broker_process.run", refuse)
     monkeypatch.setattr("ottla.cli.start.set_up_logs", lambda *_, **__: None)
 
     with pytest.raises(Failure, match=r"cannot listen on 127\.0\.0\.1:7: Address already in use"):
         run(Settings(data_dir=str(tmp_path), listen="127.0.0.1:7"))
+
+
+def test_the_data_of_several_brokers_are_not_those_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.cli.start.set_up_logs", lambda *_, **__: None)
+    (tmp_path / "cluster.db").write_text("")
+
+    with pytest.raises(Failure, match="the data of several brokers; start them with --brokers N"):
+        run(Settings(data_dir=str(tmp_path)))
+
+
+def test_restart_is_for_several_brokers() -> None:
+    with pytest.raises(Failure, match="--restart goes with --brokers N"):
+        run(Settings(restart=True))
 
 
 @pytest.mark.parametrize(
@@ -144,6 +161,21 @@ def test_a_taken_port_is_said_with_its_address(
         (Settings(advertise="x"), "--advertise x: give it as HOST:PORT, such as localhost:9092"),
         (Settings(broker_id="-4"), "--broker-id -4: Value must be at least 0"),
         (Settings(broker_id="x"), "--broker-id x: Not a number of type INT"),
+        (
+            Settings(broker_id="1", zookeeper="h:x"),
+            "--zookeeper h:x: It must be HOST:PORT,... with the path after the last one, such as "
+            "zk1:2181,zk2:2181,zk3:2181/kafka",
+        ),
+        (
+            Settings(zookeeper="h:1"),
+            "--broker-id N is missing: each broker of a cluster has a number of its own, and "
+            "keeps it",
+        ),
+        (
+            Settings(set=("zookeeper.connect=h:1",)),
+            "--broker-id N is missing: each broker of a cluster has a number of its own, and "
+            "keeps it",
+        ),
         (Settings(data_dir=""), "--data-dir '': The list must not be empty"),
     ],
 )
@@ -165,6 +197,12 @@ def test_a_data_dir_that_cannot_be_one_is_said_before_anything_is_done(
         run(Settings(data_dir=str(file)))
     with pytest.raises(Failure, match=rf"^log\.dirs {file}/below: {file} is a file; "):
         run(Settings(set=(f"log.dirs={file}/below",)))
+
+
+def test_a_log_of_changes_that_cannot_be_written(tmp_path: Path) -> None:
+    where = f"ottla.state.change.log={tmp_path}/no/such"
+    with pytest.raises(Failure, match=r"ottla\.state\.change\.log: cannot write .*No such file"):
+        run(Settings(data_dir=str(tmp_path), set=(where,)))
 
 
 def test_the_ready_line(
@@ -214,7 +252,7 @@ def test_on_a_terminal_it_says_that_it_has_stopped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
-    monkeypatch.setattr("ottla.broker.run", lambda config, **_: exit_code)
+    monkeypatch.setattr("ottla.broker_process.run", lambda config, **_: exit_code)
 
     assert run(Settings(data_dir=str(tmp_path))) == exit_code
     assert capsys.readouterr().err == said.format(folder=tmp_path)

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.cli.start_problems import data_dir_problem, in_words
 from ottla.config.broker import BrokerConfig
+from ottla.coordination.store import ConnectionLost
 
 
 def test_folders_that_are_there_or_can_be_made(tmp_path: Path) -> None:
@@ -59,3 +60,22 @@ def test_a_host_that_is_none() -> None:
 def test_a_file() -> None:
     error = OSError(errno.ENOSPC, "No space left on device", "data/x")
     assert words_of(error, ":1") == "No space left on device: data/x"
+
+
+@pytest.mark.parametrize(
+    ("connect", "words"),
+    [
+        ("127.0.0.1:1,[::1]:2/kafka", "no answer; see that it runs, and that --zookeeper names it"),
+        ("localhost, nowhere.invalid:2", "--zookeeper localhost, nowhere.invalid:2: nowhere.inval"),
+    ],
+)
+def test_a_zookeeper_that_does_not_answer(
+    connect: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_up(host: str, port: None) -> None:
+        if host.endswith(".invalid"):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    config = BrokerConfig({"zookeeper.connect": connect})
+    assert in_words(ConnectionLost("", "no answer"), config).startswith(words)

@@ -36,12 +36,12 @@ NOT_IN_KAFKAS_TABLE = {
     "leader.replication.throttled.rate",
     "ottla.coordination.file",
     "ottla.produce.check.records",
+    "ottla.state.change.log",
     "replica.alter.log.dirs.io.max.bytes.per.second",
     "zookeeper.connect",
     "zookeeper.connection.timeout.ms",
     "zookeeper.max.in.flight.requests",
     "zookeeper.session.timeout.ms",
-    "zookeeper.set.acl",
 }
 
 

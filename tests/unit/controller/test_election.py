@@ -5,11 +5,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from ottla.controller.election import ControllerWriter, elect
+from ottla.controller.election import Leadership, elect, store_failure
 from ottla.coordination import znodes
-from ottla.coordination.image import ClusterImage
-from ottla.coordination.store import Create
-from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.coordination.store import (
+    BadVersion,
+    Check,
+    ConnectionLost,
+    Create,
+    SessionExpired,
+    StoreError,
+)
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
@@ -23,6 +29,11 @@ def run(scenario: Callable[[MemoryEnsemble, MemoryStore, MemoryStore], Awaitable
         await scenario(ensemble, one, two)
 
     asyncio.run(main())
+
+
+async def write(store: MemoryStore, leadership: Leadership, path: str) -> None:
+    """As the controller of that epoch."""
+    await store.multi([Check(znodes.CONTROLLER_EPOCH, leadership.epoch_version), Create(path)])
 
 
 def test_the_first_is_controller_and_the_epoch_begins() -> None:
@@ -61,12 +72,25 @@ def test_a_successor_has_the_next_epoch_and_the_former_cannot_write() -> None:
         assert second is not None
         assert second.controller_epoch == 2
         await one.open()  # It has a session again, and still believes.
-        with pytest.raises(KafkaError) as caught:
-            await ControllerWriter(one, ClusterImage(), first).write([Create("/late")])
-        assert caught.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(BadVersion) as caught:
+            await write(one, first, "/late")
+        assert store_failure(caught.value).code is ErrorCode.NOT_CONTROLLER
         assert not await two.exists("/late")
-        await ControllerWriter(two, ClusterImage(), second).write([Create("/right")])
+        await write(two, second, "/right")
         assert await two.exists("/right")
+
+    run(scenario)
+
+
+def test_an_election_whose_answer_was_lost_is_found() -> None:
+    async def scenario(ensemble: MemoryEnsemble, one: MemoryStore, two: MemoryStore) -> None:
+        await one.create("/controller_epoch", b"4")
+        ensemble.lose_next_answer(one)
+        with pytest.raises(ConnectionLost):
+            await elect(one, BrokerId(1), 0)
+        found = await elect(one, BrokerId(1), 0)
+        assert found == (5, (await one.get("/controller_epoch")).version)
+        assert await elect(two, BrokerId(1), 0) is None
 
     run(scenario)
 
@@ -75,19 +99,16 @@ def test_without_a_session_or_a_connection_nothing_is_written() -> None:
     async def scenario(ensemble: MemoryEnsemble, one: MemoryStore, two: MemoryStore) -> None:
         leadership = await elect(one, BrokerId(1), 0)
         assert leadership is not None
-        writer = ControllerWriter(one, ClusterImage(), leadership)
         ensemble.disconnect(one)
-        with pytest.raises(KafkaError) as disconnected:
-            await writer.write([Create("/a")])
-        assert disconnected.value.code is ErrorCode.REQUEST_TIMED_OUT
-        with pytest.raises(KafkaError) as still_disconnected:
-            await writer.refresh()
-        assert still_disconnected.value.code is ErrorCode.REQUEST_TIMED_OUT
+        with pytest.raises(ConnectionLost) as disconnected:
+            await write(one, leadership, "/a")
+        assert store_failure(disconnected.value).code is ErrorCode.REQUEST_TIMED_OUT
         ensemble.expire(one)
-        for call in (writer.refresh(), writer.write([Create("/a")])):
-            with pytest.raises(KafkaError) as expired:
-                await call
-            assert expired.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(SessionExpired) as expired:
+            await write(one, leadership, "/a")
+        assert store_failure(expired.value).code is ErrorCode.NOT_CONTROLLER
+        others = StoreError("/brokers/topics/t", "changed")
+        assert store_failure(others).code is ErrorCode.REQUEST_TIMED_OUT
         assert not await two.exists("/a")
         assert not await two.exists(znodes.CONTROLLER)
 

@@ -14,6 +14,7 @@ from ottla.coordination import znodes
 from ottla.coordination.znodes import (
     BadZnode,
     BrokerInfo,
+    BrokerRun,
     Endpoint,
     LeaderAndIsr,
     ProducerIdBlock,
@@ -48,6 +49,36 @@ BROKER_JSON = {
 def test_a_broker_reads_as_kafka_writes_it() -> None:
     assert json.loads(znodes.encode_broker(BROKER)) == BROKER_JSON
     assert znodes.decode_broker(1, json.dumps(BROKER_JSON).encode()) == BROKER
+
+
+def test_log_dirs_that_may_not_be_whole_are_named() -> None:
+    broker = BROKER._replace(unclean_log_dirs=("/a", "/b"))
+    written = {**BROKER_JSON, "unclean_log_dirs": ["/a", "/b"]}
+    assert json.loads(znodes.encode_broker(broker)) == written
+    assert znodes.decode_broker(1, znodes.encode_broker(broker)) == broker
+
+
+def test_the_last_run_of_a_broker() -> None:
+    run = BrokerRun(7, ("/a", "/b"))
+    data = znodes.encode_broker_run(run)
+    assert data == b'{"version":1,"broker_epoch":7,"log_dirs":["/a","/b"]}'
+    assert znodes.decode_broker_run(znodes.broker_run_path(1), data) == run
+
+
+def test_a_change_of_settings_names_its_entity() -> None:
+    path = znodes.CONFIG_CHANGE_PREFIX + "0000000001"
+    data = znodes.encode_config_change("/config/topics/t")
+    assert data == b'{"version":2,"entity_path":"topics/t"}'
+    assert znodes.decode_config_change(path, data) == "/config/topics/t"
+    old = b'{"version":1,"entity_type":"brokers","entity_name":"<default>"}'
+    assert znodes.decode_config_change(path, old) == "/config/brokers/<default>"
+
+
+@pytest.mark.parametrize("entity", ["", "topics/", "topics/..", "../topics/t", "topics//t"])
+def test_a_change_of_nothing_is_refused(entity: str) -> None:
+    data = json.dumps({"version": 2, "entity_path": entity}).encode()
+    with pytest.raises(BadZnode, match="no entity is"):
+        znodes.decode_config_change("/config/changes/config_change_0000000001", data)
 
 
 def test_a_broker_without_a_plaintext_listener_has_no_host_for_old_clients() -> None:
@@ -106,6 +137,14 @@ def test_a_partition_state_reads_as_kafka_writes_it() -> None:
     data = znodes.encode_partition_state(recovering)
     assert json.loads(data)["leader_recovery_state"] == 1
     assert znodes.decode_partition_state("/p", data) == recovering
+
+
+def test_a_partition_state_has_fields_of_ours_only_where_they_say_something() -> None:
+    state = LeaderAndIsr(-1, 7, (), 3, eligible_leader_replicas=(2,), last_known_elr=(1, 3))
+    data = znodes.encode_partition_state(state)
+    assert json.loads(data)["eligible_leader_replicas"] == [2]
+    assert json.loads(data)["last_known_elr"] == [1, 3]
+    assert znodes.decode_partition_state("/p", data) == state
 
 
 @given(st.dictionaries(st.text(), st.text()))
@@ -216,3 +255,22 @@ def test_a_group_is_quoted_in_its_path(group_id: str, name: str) -> None:
 def test_the_name_of_a_node_says_which_group_it_is_of(group_id: str) -> None:
     folder, _, name = znodes.group_config_path(group_id).rpartition("/")
     assert (folder, znodes.unquoted(name)) == ("/config/groups", group_id)
+
+
+def test_what_the_nodes_under_admin_ask_for() -> None:
+    asked = b'{"version":1,"partitions":[{"topic":"t","partition":3,"replicas":[2,1]}]}'
+    assert znodes.decode_reassignment(asked) == {("t", 3): (2, 1)}
+    assert znodes.decode_preferred_election(asked) == [("t", 3)]
+    assert znodes.decode_log_dir_event("/e", b'{"version":1,"broker":2,"event":1}') == 2
+    for bad in (b"", b"{}", b'{"partitions":{}}', b'{"partitions":[1]}', b'{"partitions":[{}]}'):
+        with pytest.raises(znodes.BadZnode, match="/admin/reassign_partitions"):
+            znodes.decode_reassignment(bad)
+        with pytest.raises(znodes.BadZnode, match="/admin/preferred_replica_election"):
+            znodes.decode_preferred_election(bad)
+
+
+def test_a_change_of_settings_names_them_as_kafka_does() -> None:
+    change = znodes.encode_config_change(znodes.topic_config_path("t"))
+    assert change == b'{"version":2,"entity_path":"topics/t"}'
+    change = znodes.encode_config_change(znodes.broker_config_path(None))
+    assert change == b'{"version":2,"entity_path":"brokers/<default>"}'

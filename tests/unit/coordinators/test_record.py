@@ -4,12 +4,16 @@ import pytest
 
 from ottla.coordinators.record import (
     CoordinatorRecord,
+    EncodedRecord,
     RecordType,
     decode_record,
+    encode_long_record,
     encode_record,
+    is_long,
 )
+from ottla.kernel.slices import at_once
 from ottla.wire.codec import MalformedMessage
-from ottla.wire.schema import Message, int32, string
+from ottla.wire.schema import Message, array, int32, string
 
 
 class ColorKey(Message, api_key=5, versions="0"):
@@ -24,6 +28,26 @@ class ColorValue(Message, api_key=5, versions="0-1", flexible="1+"):
 TYPES = {5: RecordType(ColorKey, ColorValue)}
 RED = ColorKey(name="red")
 RED_KEY = b"\x00\x05" + b"\x00\x03red"
+
+
+class ShadesValue(Message, api_key=5, versions="0-1", flexible="1+"):
+    names: list[str] = array(string())
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_record_of_many_things_is_encoded_in_steps(version: int) -> None:
+    names = [str(number) for number in range(2000)]
+    long = CoordinatorRecord(RED, ShadesValue(names=names), version)
+    assert is_long(long)
+    steps = encode_long_record(long)
+    next(steps)
+    assert at_once(steps) == encode_record(long)
+    for short in (
+        CoordinatorRecord(RED, ShadesValue(names=names[:10]), version),
+        CoordinatorRecord(RED, None),
+        EncodedRecord(b"key", b"value"),
+    ):
+        assert not is_long(short)
 
 
 def test_the_type_stands_before_the_key_and_the_version_before_the_value() -> None:

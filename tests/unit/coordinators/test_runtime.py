@@ -9,6 +9,7 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.records.batch import ATTRIBUTES_AT, LENGTH_AT, MAGIC_AT
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
+from tests.support.led_partition import fetched, lead_two_replicas
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.unit.coordinators.test_shard import PRODUCER, TIMEOUT_MS, Counters
 
@@ -211,5 +212,178 @@ def test_a_transaction_that_ends_is_told_to_the_shard_of_the_partition() -> None
         assert await runtime.read("a", lambda s: s.counts) == {"a": 1}
         runtime.resign(number)
         runtime.transaction_ended(number, PRODUCER.producer_id, is_commit=True)
+
+    with_broker(test)
+
+
+def resigned(runtime: Runtime[Counters]) -> bool:
+    return not runtime.leads(0)
+
+
+def test_epochs_decide_who_leads() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        led = broker.machine.broker.replicas.partition("state", 0)
+        older = led.leader
+        await runtime.write("a", lambda s: s.add("a"))
+        newer = (await lead_two_replicas(led, broker, leader_epoch=5)).leader
+        runtime.become_leader(newer)
+        runtime.become_leader(older)
+        await asyncio.sleep(1)
+        for leader_epoch in (4, 5):
+            runtime.resign(0, leader_epoch)  # Old news.
+            assert await runtime.read("a", lambda s: s.counts) == {"a": 1}
+        runtime.resign(0, 6)
+        assert resigned(runtime)
+        with pytest.raises(KafkaError) as raised:
+            await runtime.read("a", lambda s: s.counts)
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        runtime.become_leader(newer)
+        assert resigned(runtime), "in epoch 6 another broker leads"
+        # A topic of the same name begins with epoch 0.
+        runtime.resign(0)
+        runtime.become_leader(newer)
+        assert not resigned(runtime)
+        await runtime.close()
+
+    with_broker(test)
+
+
+def test_all_who_wait_for_a_shard_that_moves_are_told() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        led = broker.machine.broker.replicas.partition("state", 0)
+        leader = (await lead_two_replicas(led, broker, isr=(1, 2), leader_epoch=5)).leader
+        runtime.become_leader(leader)
+        waiting = [
+            asyncio.ensure_future(runtime.write("a", lambda s: s.add("a"))),
+            asyncio.ensure_future(runtime.read("a", lambda s: s.counts)),
+        ]
+        await asyncio.sleep(1)
+        assert not any(task.done() for task in waiting)
+        runtime.resign(0, 6)
+        for task in waiting:
+            with pytest.raises(KafkaError) as raised:
+                await task
+            assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        await runtime.close()
+
+    with_broker(test)
+
+
+def test_a_shard_that_waits_for_its_followers_keeps_no_other_from_loading() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 2)
+        names = {runtime.partition_of(name): name for name in ("a", "b", "c", "d")}
+        for name in names.values():
+            await runtime.write(name, lambda s, name=name: s.add(name))  # type: ignore[misc]
+        replicas = broker.machine.broker.replicas
+        first = await lead_two_replicas(
+            replicas.partition("state", 0), broker, isr=(1, 2), leader_epoch=1
+        )
+        runtime.become_leader(first.leader)
+        fetched(first, 1)
+        await asyncio.sleep(1)
+        writing = asyncio.ensure_future(runtime.write(names[0], lambda s: s.add(names[0])))
+        await asyncio.sleep(1)
+        again = await lead_two_replicas(first, broker, isr=(1, 2), leader_epoch=2)
+        runtime.become_leader(again.leader)
+        second = await lead_two_replicas(replicas.partition("state", 1), broker, leader_epoch=1)
+        runtime.become_leader(second.leader)
+        await asyncio.sleep(1)
+        with pytest.raises(KafkaError) as raised:
+            await writing
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        assert await runtime.read(names[1], lambda s: s.counts) == {names[1]: 1}
+        with pytest.raises(KafkaError) as raised:
+            await runtime.read(names[0], lambda s: s.counts)
+        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        fetched(again, 2)
+        await asyncio.sleep(1)
+        assert await runtime.read(names[0], lambda s: s.counts) == {names[0]: 2}
+        await runtime.close()
+
+    with_broker(test)
+
+
+def test_a_leadership_that_ends_while_its_shard_is_loaded_ends_the_loading(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        led = broker.machine.broker.replicas.partition("state", 0)
+        await runtime.write("a", lambda s: s.add("a"))
+        led = await lead_two_replicas(led, broker, isr=(1, 2), leader_epoch=1)
+        fetched(led, 1)
+        runtime.become_leader(led.leader)
+        await asyncio.sleep(1)
+        asyncio.ensure_future(runtime.write("a", lambda s: s.add("a"))).cancel()
+        await asyncio.sleep(0)
+        led = await lead_two_replicas(led, broker, isr=(1, 2), leader_epoch=2)
+        runtime.become_leader(led.leader)
+        await asyncio.sleep(1)
+        await led.end_role()
+        await asyncio.sleep(60)
+        runtime.resign(0, 3)
+        await runtime.close()
+
+    with_broker(test)
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
+
+
+def test_a_read_as_leader_waits_until_its_followers_have_fetched() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 1)
+        await runtime.write("a", lambda s: s.add("a"))
+        assert await runtime.read_as_leader("a", lambda s: s.counts) == {"a": 1}
+        led = broker.machine.broker.replicas.partition("state", 0)
+        led = await lead_two_replicas(led, broker, isr=(1, 2))
+        fetched(led, 1)
+        runtime.become_leader(led.leader)
+        await asyncio.sleep(1)
+        reading = asyncio.ensure_future(runtime.read_as_leader("a", lambda s: s.counts))
+        assert await runtime.read("a", lambda s: s.counts) == {"a": 1}
+        await asyncio.sleep(0.1)
+        assert not reading.done()
+        fetched(led, 1)
+        fetched(led, 1)
+        assert await reading == {"a": 1}
+        with pytest.raises(KafkaError, match="another broker may lead it") as raised:
+            await runtime.read_as_leader("a", lambda s: s.counts)
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+        await runtime.close()
+
+    with_broker(test)
+
+
+def test_a_shard_that_moves_away_is_left_out_of_lists() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        runtime = await runtime_over(broker, 2)
+        names = {runtime.partition_of(name): name for name in ("a", "b", "c", "d")}
+        for name in names.values():
+            await runtime.write(name, lambda s, name=name: s.add(name))  # type: ignore[misc]
+        led = broker.machine.broker.replicas.partition("state", 0)
+        led = await lead_two_replicas(led, broker, isr=(1, 2))
+        fetched(led, 1)
+        runtime.become_leader(led.leader)
+        await asyncio.sleep(1)
+        writing = asyncio.ensure_future(runtime.write(names[0], lambda s: s.add(names[0])))
+        await asyncio.sleep(0.1)
+        listing = asyncio.ensure_future(runtime.read_all(lambda s: dict(s.counts)))
+        await asyncio.sleep(0.1)
+        assert not listing.done()
+        runtime.resign(0, 2)
+        assert await listing == [{names[1]: 1}]
+        with pytest.raises(KafkaError):
+            await writing
+
+        # The same in the moment before this is told of it.
+        led = await lead_two_replicas(led, broker, leader_epoch=3)
+        runtime.become_leader(led.leader)
+        await asyncio.sleep(1)
+        assert len(await runtime.read_all(lambda s: dict(s.counts))) == 2
+        await led.end_role()
+        assert await runtime.read_all(lambda s: dict(s.counts)) == [{names[1]: 1}]
+        await runtime.close()
 
     with_broker(test)

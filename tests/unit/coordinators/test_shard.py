@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from ottla.coordinators.shard import Shard, ShardTimers, Transaction
 from ottla.kernel.eager import Done, begin
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
+from ottla.kernel.slices import Steps, at_once
 from ottla.records.batch import (
     HEADER_BYTES,
     NO_PRODUCER_ID,
@@ -28,6 +29,7 @@ from ottla.records.batch import (
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.leader import Leader
+from ottla.replication.partition import Partition
 from ottla.storage.errors import StorageFailure
 from ottla.storage.log import Log
 from ottla.storage.pending_write import PendingWrite
@@ -35,6 +37,7 @@ from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from ottla.wire.schema import Message, int32, string
 from tests.support.held_writes import HeldWrites
+from tests.support.led_partition import fetched, lead_two_replicas
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 TIMEOUT_MS = 5000
@@ -84,10 +87,11 @@ class Counters:
             assert isinstance(record.value, CountValue)
             self.counts[record.key.name] = record.value.count
 
-    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+    def end_transaction(self, producer_id: int, is_commit: bool) -> Steps[None]:
         for offset, record in self.pending.pop(producer_id, []):
             if is_commit:
                 self.replay(offset, record)
+            yield
 
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         return False
@@ -290,7 +294,7 @@ def test_loading_ends_transactions_by_their_markers(is_commit: bool) -> None:
 def test_a_transaction_is_loaded_whose_marker_is_in_a_later_slice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.coordinators.shard._LOAD_BYTES", 1)  # One batch at a time.
+    monkeypatch.setattr("ottla.coordinators.log_batches._READ_BYTES", 1)  # One batch at a time.
     monkeypatch.setattr("ottla.coordinators.shard.LOAD_SLICE_S", 0)
 
     async def test(broker: SimulatedBroker) -> None:
@@ -441,7 +445,7 @@ def test_a_marker_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFi
         bad = build_batch(
             [Record(0, 0, b"?", None)], producer_id=1, is_transactional=True, is_control=True
         )
-        shard._replay_marker(parse_header(bad), memoryview(bad))
+        at_once(shard._replay_marker(parse_header(bad), memoryview(bad)))
         assert "cannot be read and is passed over" in caplog.text
 
     with_broker(test)
@@ -592,6 +596,8 @@ def test_an_answer_that_waits_for_too_long_is_given_up(monkeypatch: pytest.Monke
             assert error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert error.message == "state-0 took longer than 5000 ms to commit"
         assert broker.loop.time() - began_s == pytest.approx(TIMEOUT_MS / 1000)
+        # Two wait to lose the shard should the disk fail; of those who gave up nothing is left.
+        assert shard.leader._uncommitted.parked_count == 2
         patient = asyncio.create_task(shard.write(lambda s: s.add("a"), is_patient=True))
         longer = asyncio.create_task(shard.write(lambda s: Result(7, timeout_ms=60_000)))
         await asyncio.sleep(50)
@@ -851,3 +857,249 @@ def test_closing_ends_timers_and_waiting_writes() -> None:
         assert state.events == ["loaded", "unloaded"]
 
     with_broker(test)
+
+
+# -- operations that take long ----------------------------------------------------------------
+
+MANY = 5000
+
+
+def add_many(state: Counters, prefix: str = "n") -> Steps[Result[int]]:
+    """As many as there are of this prefix, and as many more."""
+    records: list[CoordinatorRecord] = []
+    had = sum(name.startswith(prefix) for name in state.counts)
+    for number in range(MANY):
+        key = CountKey(name=f"{prefix}{had + number}")
+        records.append(CoordinatorRecord(key, CountValue(count=1)))
+        yield
+    return Result(had, records)
+
+
+def test_nobody_sees_half_of_a_long_operation() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        running = [asyncio.create_task(shard.write(add_many))]
+        seen: list[int] = []
+        while not running[0].done():
+            running.append(asyncio.create_task(shard.write(lambda s: s.add("small"))))
+            reading = asyncio.create_task(shard.read(lambda s: len(s.counts)))
+            shard.tell(lambda s: seen.append(len(s.counts)))
+            await asyncio.sleep(0)
+            if reading.done():
+                seen.append(reading.result())
+            running.append(reading)
+        await asyncio.gather(*running)
+        assert len(running) > 6, "it was done in slices"
+        assert set(seen) <= {0, MANY, MANY + 1}
+        counts = [header.record_count for header in headers(shard.leader)]
+        assert counts[:2] == [MANY, 1]
+        assert set(counts[1:]) == {1}
+        again = await open_shard(broker)
+        assert await again.read(lambda s: s.counts) == await shard.read(lambda s: s.counts)
+
+    with_broker(test)
+
+
+def test_long_operations_follow_one_another() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        writes = [asyncio.create_task(shard.write(add_many)) for _ in range(3)]
+        assert await asyncio.gather(*writes) == [0, MANY, 2 * MANY]
+
+    with_broker(test)
+
+
+def test_a_long_operation_whose_client_has_gone_is_whole() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        gone = asyncio.create_task(shard.write(add_many))
+        await asyncio.sleep(0)
+        gone.cancel()
+        assert await shard.read(lambda s: len(s.counts)) == MANY
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_replayed", [False, True])
+def test_a_shard_that_is_lost_during_a_long_operation_says_so(is_replayed: bool) -> None:
+    """While it is planned, or replayed. What is in the log is there as a whole."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        running = [
+            asyncio.create_task(shard.write(add_many)),
+            asyncio.create_task(shard.write(lambda s: s.add("a"))),
+            asyncio.create_task(shard.read(lambda s: len(s.counts))),
+        ]
+        await asyncio.sleep(0)
+        while is_replayed and not shard._state.counts:
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in running)
+        shard.close()
+        for answer in await asyncio.gather(*running, return_exceptions=True):
+            assert isinstance(answer, KafkaError)
+            assert answer.code is ErrorCode.NOT_COORDINATOR
+        again = await open_shard(broker)
+        assert await again.read(lambda s: len(s.counts)) == (MANY if is_replayed else 0)
+
+    with_broker(test)
+
+
+def test_a_marker_waits_for_the_end_of_a_long_operation() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        guard = shard.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=True)
+        writing = asyncio.create_task(shard.write(add_many, Transaction(PRODUCER, guard)))
+        while not shard.leader.has_open_transaction(*PRODUCER):
+            await asyncio.sleep(0)
+        assert not writing.done()
+        end_transaction(shard, is_commit=True)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        await writing
+        assert await shard.read(lambda s: len(s.counts)) == MANY
+
+    with_broker(test)
+
+
+def test_an_operation_whose_transaction_ends_while_it_is_planned_is_refused() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        await write_within(shard, "a")
+        writing = asyncio.create_task(shard.write(add_many, Transaction(PRODUCER, None)))
+        await asyncio.sleep(0)
+        end_transaction(shard, is_commit=True)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        with pytest.raises(KafkaError) as raised:
+            await writing
+        assert raised.value.code is ErrorCode.INVALID_TXN_STATE
+        assert await shard.read(lambda s: (s.counts, s.pending)) == ({"a": 1}, {})
+
+    with_broker(test)
+
+
+def test_of_an_operation_that_is_too_large_no_more_is_encoded_than_shows_it() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        shard = await open_shard(broker)
+        log = shard.leader.log
+        log.set_config(replace(log.config, max_message_bytes=200))
+        encoded: list[EncodedRecord] = []
+
+        def records() -> Iterator[EncodedRecord]:
+            for number in range(MANY):
+                encoded.append(EncodedRecord(b"k" * 10, str(number).encode()))
+                yield encoded[-1]
+
+        class Records(list[EncodedRecord]):
+            __iter__ = staticmethod(records)
+
+        with pytest.raises(KafkaError) as raised:
+            await shard.write(lambda _: Result(None, Records([EncodedRecord(b"", b"")])))
+        assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert len(encoded) < 30
+
+    with_broker(test)
+
+
+async def leave_uncommitted(broker: SimulatedBroker, name: str) -> Partition:
+    """The leader of epoch 1 has a record that its follower does not have."""
+    partition = (await leader_of(broker)).partition
+    await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=1)
+    shard = Shard(partition.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+    shard.serve()
+    writing = asyncio.ensure_future(shard.write(lambda s: s.add(name)))
+    await asyncio.sleep(0.1)
+    assert not writing.done()
+    await partition.end_role()
+    with pytest.raises(KafkaError) as raised:
+        await writing
+    assert raised.value.code is ErrorCode.NOT_COORDINATOR
+    return partition
+
+
+def test_a_new_leader_serves_when_what_it_found_is_committed() -> None:
+    """It may have the last records of its predecessor alone. Told to a client, and then lost with
+    this broker, they would have been taken back."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await leave_uncommitted(broker, "a")
+        await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=2)
+        shard = Shard(partition.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+        loading = asyncio.ensure_future(shard.load())
+        await asyncio.sleep(60)
+        with pytest.raises(KafkaError) as raised:
+            await shard.read(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        fetched(partition, 0)
+        await asyncio.sleep(60)
+        assert not loading.done()
+        fetched(partition, 1)
+        await loading
+        assert await shard.read(lambda s: s.counts) == {"a": 1}
+
+    with_broker(test)
+
+
+def test_a_marker_that_comes_while_a_new_leader_waits_is_seen_and_not_waited_for() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await leave_uncommitted(broker, "a")
+        await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=2)
+        shard = Shard(partition.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+        turn = asyncio.Lock()
+        loading = asyncio.ensure_future(shard.load(turn))
+        await asyncio.sleep(1)
+        assert not turn.locked(), "other shards are loaded meanwhile"
+        partition.leader.append_own(
+            build_batch(
+                [Record(0, 0, *encode_record(CoordinatorRecord(CountKey(name="b"), CountValue())))],
+                producer_id=PRODUCER.producer_id,
+                producer_epoch=PRODUCER.producer_epoch,
+                is_transactional=True,
+            ),
+            partition.leader.begin_verification(*PRODUCER, -1, supports_epoch_bump=True),
+        )
+        end_transaction(shard, is_commit=True)
+        shard.transaction_ended(PRODUCER.producer_id, is_commit=True)
+        fetched(partition, 1)
+        await loading
+        reading = asyncio.ensure_future(shard.read(lambda s: s.counts))
+        await asyncio.sleep(1)
+        assert not reading.done(), "the marker itself is not committed yet"
+        fetched(partition, 3)
+        assert await reading == {"a": 1, "b": 0}
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_who_leads_no_more_neither_serves_nor_goes_on_loading(
+    is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also in the moment between the end of its leadership and the word of it."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await leave_uncommitted(broker, "a")
+        await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=2)
+        shard = Shard(partition.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+        loading = asyncio.ensure_future(shard.load())
+        await asyncio.sleep(1)
+        if is_told:
+            shard.close()
+        else:
+            await partition.end_role()
+        await loading
+        with pytest.raises(KafkaError) as raised:
+            await shard.read(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+
+        served = await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=3)
+        fetched(served, 1)
+        again = Shard(served.leader, Counters, VirtualClock(broker.loop), TIMEOUT_MS)
+        await again.load()
+        assert await again.read(lambda s: s.counts) == {"a": 1}
+        await served.end_role()
+        with pytest.raises(KafkaError) as raised:
+            await again.read(lambda s: s.counts)
+        assert raised.value.code is ErrorCode.NOT_COORDINATOR
+
+    with_broker(test)
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []

@@ -164,6 +164,15 @@ def test_others_have_their_turn_while_a_large_slice_leaves(file: SystemFile) -> 
     run(scenario)
 
 
+def test_others_have_their_turn_while_many_small_slices_leave(file: SystemFile) -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server.transport.send([FileSlice(file, number, 1) for number in range(1000)])
+        assert pair.server.transport.unsent_byte_count >= 1000 - 128
+        await pair.client.until(lambda: len(pair.client.received) == 1000)
+
+    run(scenario)
+
+
 def test_what_is_sent_while_more_waits_goes_after_it() -> None:
     async def scenario(pair: Pair) -> None:
         pair.server.transport.send([b"a" * (16 * MB)])

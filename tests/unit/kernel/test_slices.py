@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from ottla.kernel.eager import Done, begin
-from ottla.kernel.slices import SLICE_S, Slices, taking
+from ottla.kernel.slices import SLICE_S, Slices, at_once, sorted_in_steps, taking
 
 
 class SteppingClock:
@@ -49,6 +51,21 @@ def test_others_have_their_turn_during_long_work_and_not_during_short_work() -> 
             await long
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [0, 1, 256, 1000])
+def test_what_is_sorted_in_steps_is_sorted(count: int) -> None:
+    things = [(number * 7919 % 1009, number) for number in range(count)]
+    assert at_once(sorted_in_steps(things)) == sorted(things)
+    steps = sorted_in_steps(things, key=lambda thing: thing[0])
+    assert at_once(steps) == sorted(things, key=lambda thing: thing[0])
+    assert asyncio.run(Slices(SteppingClock()).run(sorted_in_steps(things))) == sorted(things)
+
+
+def test_a_table_is_emptied() -> None:
+    table = dict.fromkeys(range(1000))
+    asyncio.run(Slices(SteppingClock()).empty(table))
+    assert table == {}
 
 
 def test_all_things_come_in_order_and_each_name_once() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from ottla.controller.topics import NewTopic
-from ottla.kernel.errors import ErrorCode
+from ottla.controller.topic_planning import NewTopic
+from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.metadata.image import TopicChanged, TopicDeleted
 from ottla.storage.log import Log
 from ottla.testing.disk import Fault
 from ottla.wire.messages.create_partitions import (
@@ -22,6 +24,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_cluster import SimulatedCluster, with_cluster
 from tests.support.simulated_group import commit, committed, find_coordinator
 
 TOPIC, BROKER = 2, 4
@@ -71,21 +74,32 @@ def test_a_topic_that_is_made_again_at_once_is_empty() -> None:
     with_broker(test)
 
 
-def test_a_topic_that_is_made_again_when_the_broker_dies_is_empty() -> None:
+def test_a_topic_that_is_deleted_when_the_broker_dies_is_made_again_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t")
         # As a kill left it that came before the id was written, while that was only queued.
         broker.machine.disk.remove("/data/t-0/partition.metadata")
         await broker.restart(broker.machine.kill)
         assert (await broker.produce("t", b"old")).base_offset == 0
-        controller, follower = broker.machine.broker._controller, broker.machine.broker._follower
-        assert controller is not None
-        assert follower is not None
-        await follower.close()  # It dies before it has followed.
-        await controller.topics.delete("t")
-        await controller.topics.create(NewTopic("t", partition_count=1))
+
+        async def hang(*topic_partitions: TopicPartition) -> set[TopicPartition]:
+            return await asyncio.Event().wait() and set()
+
+        running = broker.machine.broker
+        monkeypatch.setattr(running.replicas, "delete", hang)
+        deletion = asyncio.ensure_future(running.controller.topics.delete("t"))
+        await asyncio.sleep(1)
+        with pytest.raises(KafkaError, match="is being deleted") as refused:
+            await running.controller.topics.create(NewTopic("t", partition_count=1))
+        assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
         await broker.restart(broker.machine.kill)
+        await asyncio.sleep(1)  # What was begun goes on.
+        assert not deletion.done()
+        await broker.create_topic("t")
         assert (await broker.produce("t", b"new")).base_offset == 0
+        deletion.cancel()
 
     with_broker(test)
 
@@ -181,3 +195,23 @@ def test_settings_of_producers_hold_for_all_logs_at_once_and_after_a_restart() -
             await broker.restart(broker.machine.kill)
 
     with_broker(test)
+
+
+def test_where_the_controller_sends_requests_the_picture_alone_makes_nobody_a_leader() -> None:
+    async def test(cluster: SimulatedCluster) -> None:
+        await cluster.create_topic("t", (2,))
+        member = cluster.machines[1].broker
+        assert member.image is not None
+        topic = member.image.topics["t"]
+        mine = topic.partitions[0]._replace(leader=1, replicas=(1,), isr=(1,), leader_epoch=5)
+        member.image.apply(TopicChanged(topic._replace(partitions=(mine,)), (0,), 1))
+        await asyncio.sleep(1)
+        assert member.replicas.hosted(TopicPartition("t", 0)) is None
+        led = cluster.hosted(2, TopicPartition("t", 0))
+        image = cluster.machines[2].broker.image
+        assert image is not None
+        image.apply(TopicDeleted(image.topics["t"]))
+        await asyncio.sleep(1)
+        assert led.is_led, "until StopReplica says so"
+
+    with_cluster(test)

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from ottla.config.broker import BrokerConfig
-from ottla.coordination.image import ClusterImage
 from ottla.membership.live_config import LiveConfig
+from ottla.metadata.image import ClusterImage
 
 
 def image_with(configs: dict[int | None, dict[str, str]]) -> ClusterImage:

@@ -5,11 +5,20 @@ import random
 
 import pytest
 
+from ottla.coordination.znodes import decode_producer_id_block
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, ProducerId
-from ottla.membership.producer_ids import ProducerIds
+from ottla.membership.producer_ids import (
+    ProducerIds,
+    blocks_of_controller,
+    skip_used_producer_ids,
+)
 from ottla.membership.registration import prepare_store
 from ottla.testing.store import MemoryEnsemble, MemoryStore
+from ottla.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 
 
 async def prepared(ensemble: MemoryEnsemble) -> MemoryStore:
@@ -19,79 +28,75 @@ async def prepared(ensemble: MemoryEnsemble) -> MemoryStore:
     return store
 
 
-def test_ids_come_from_blocks_that_the_store_remembers() -> None:
-    async def main() -> None:
-        store = await prepared(MemoryEnsemble())
-        ids = ProducerIds(store, BrokerId(7))
-        assert [await ids.next() for _ in range(1001)] == list(range(1001))
-        node = await store.get("/latest_producer_id_block")
-        assert node.data == (b'{"version":1,"broker":7,"block_start":"1000","block_end":"1999"}')
-        # A restart: the rest of the block is wasted, none is given twice.
-        assert await ProducerIds(store, BrokerId(7)).next() == 2000
-
-    asyncio.run(main())
-
-
 def test_ids_that_logs_know_are_skipped() -> None:
     async def main() -> None:
         store = await prepared(MemoryEnsemble())
-        for last_used, expected in ((-1, 0), (5, 1000), (2500, 2501)):
-            ids = ProducerIds(store, BrokerId(7))
-            await ids.skip(ProducerId(last_used))
-            assert await ids.next() == expected
+        path = "/latest_producer_id_block"
+        for last_used, last_of_block in ((-1, None), (5, 5), (2500, 2500), (7, 2500)):
+            await skip_used_producer_ids(store, BrokerId(7), ProducerId(last_used))
+            block = decode_producer_id_block((await store.get(path)).data)
+            assert (block and block.last_producer_id) == last_of_block
 
     asyncio.run(main())
 
 
-def test_brokers_and_callers_at_once_never_share_an_id() -> None:
+class ScriptedController:
+    def __init__(self, *answers: AllocateProducerIdsResponse | Exception) -> None:
+        self.asked: list[AllocateProducerIdsRequest] = []
+        self._answers = list(answers)
+
+    async def ask(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        self.asked.append(request)
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def block(first: int, count: int) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=count)
+
+
+def test_the_controller_gives_out_blocks() -> None:
     async def main() -> None:
-        ensemble = MemoryEnsemble()
-        brokers = [ProducerIds(await prepared(ensemble), BrokerId(broker)) for broker in range(3)]
-        calls = [ids.next() for _ in range(1500) for ids in brokers]
-        given = await asyncio.gather(*calls)
-        assert len(set(given)) == len(given)
+        controller = ScriptedController(block(5000, 2), block(9000, 1000))
+        ids = ProducerIds(blocks_of_controller(controller.ask, BrokerId(7), lambda: 42))
+        assert [await ids.next() for _ in range(3)] == [5000, 5001, 9000]
+        assert controller.asked == [AllocateProducerIdsRequest(broker_id=7, broker_epoch=42)] * 2
 
     asyncio.run(main())
 
 
-def test_when_the_store_is_away_clients_are_told_to_come_again() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER),
+        AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+        block(0, 0),
+        KafkaError(ErrorCode.NETWORK_EXCEPTION, "cut"),
+        ConnectionError("cut"),
+    ],
+    ids=repr,
+)
+def test_when_the_controller_gives_none_clients_are_told_to_come_again(
+    answer: AllocateProducerIdsResponse | Exception,
+) -> None:
     async def main() -> None:
-        ensemble = MemoryEnsemble()
-        store = await prepared(ensemble)
-        ids = ProducerIds(store, BrokerId(1))
-        ensemble.disconnect(store)
-        calls = [asyncio.ensure_future(ids.next()) for _ in range(3)]
-        await asyncio.wait(calls)
-        for call in calls:
-            error = call.exception()
-            assert isinstance(error, KafkaError)
-            assert error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        ensemble.reconnect(store)
-        assert await ids.next() == 0
-
-    asyncio.run(main())
-
-
-def test_an_answer_that_was_lost_wastes_a_block_and_repeats_none() -> None:
-    async def main() -> None:
-        ensemble = MemoryEnsemble()
-        store = await prepared(ensemble)
-        ids = ProducerIds(store, BrokerId(1))
-        ensemble.lose_next_answer(store)
-        with pytest.raises(KafkaError):
+        controller = ScriptedController(answer, block(5, 1))
+        ids = ProducerIds(blocks_of_controller(controller.ask, BrokerId(7), lambda: 42))
+        with pytest.raises(KafkaError) as raised:
             await ids.next()
-        assert await ids.next() == 1000
+        assert raised.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await ids.next() == 5
 
     asyncio.run(main())
 
 
-def test_when_all_are_given_out_it_says_so() -> None:
+def test_callers_at_once_never_share_an_id() -> None:
     async def main() -> None:
-        store = await prepared(MemoryEnsemble())
-        last = 2**63 - 1
-        block = f'{{"version":1,"broker":1,"block_start":"{last - 999}","block_end":"{last}"}}'
-        await store.set("/latest_producer_id_block", block.encode())
-        with pytest.raises(KafkaError, match="All producer ids"):
-            await ProducerIds(store, BrokerId(1)).next()
+        controller = ScriptedController(*(block(first, 2) for first in range(0, 10, 2)))
+        ids = ProducerIds(blocks_of_controller(controller.ask, BrokerId(7), lambda: 42))
+        given = await asyncio.gather(*(ids.next() for _ in range(10)))
+        assert sorted(given) == list(range(10))
 
     asyncio.run(main())

@@ -2,18 +2,30 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from ottla.coordination import znodes
+from ottla.coordination.store import ConnectionLost
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
-from ottla.membership.registration import end_adoption, prepare_store, register_broker
+from ottla.membership.registration import (
+    RETRY_S,
+    Registration,
+    end_adoption,
+    prepare_store,
+    register_broker,
+)
+from ottla.metadata.image import BrokerImage
+from ottla.testing.loop import VirtualLoop, run_virtual
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 
 INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9092),))
 OTHER_INFO = BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "host", 9093),))
+CLUSTER_ID = "the-cluster"
 
 
 def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
@@ -34,6 +46,18 @@ def test_brokers_that_start_together_agree_on_the_cluster_id() -> None:
             assert await prepare_store(store, random.Random(99)) == (cluster_id, False)
         for path in znodes.PERSISTENT_PATHS:
             assert await stores[0].exists(path)
+
+    asyncio.run(main())
+
+
+def test_a_store_of_an_earlier_version_gets_what_it_lacks() -> None:
+    async def main() -> None:
+        store = MemoryStore(MemoryEnsemble())
+        await store.open()
+        await prepare_store(store, random.Random(0))
+        await store.delete(znodes.BROKER_RUNS)
+        await prepare_store(store, random.Random(0))
+        assert await store.exists(znodes.BROKER_RUNS)
 
     asyncio.run(main())
 
@@ -86,6 +110,150 @@ def test_ones_own_registration_of_before_a_crash_is_waited_for() -> None:
     asyncio.run(main())
 
 
+class Registered:
+    """A broker with a place in the cluster, on a store whose session can end."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.epochs: list[int] = []
+        self.failures: list[str] = []
+        self.registration = Registration(
+            store,
+            BrokerId(1),
+            INFO,
+            CLUSTER_ID,
+            on_renewed=self._renewed,
+            on_failure=self.failures.append,
+        )
+
+    async def _renewed(self, broker: BrokerImage) -> None:
+        self.epochs.append(broker.epoch)
+
+
+def with_registered(
+    scenario: Callable[[Registered, MemoryEnsemble], Coroutine[Any, Any, None]],
+    store_class: type[MemoryStore] = MemoryStore,
+) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble = MemoryEnsemble()
+        store = store_class(ensemble)
+        await store.open()
+        await prepare_store(store, random.Random(0), cluster_id=CLUSTER_ID)
+        broker = Registered(store)
+        first = await broker.registration.start()
+        assert broker.registration.epoch == first.epoch
+        await scenario(broker, ensemble)
+        await broker.registration.close()
+
+    run_virtual(main)
+
+
+def test_a_broker_whose_session_has_expired_registers_anew(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG", "ottla.state_change")
+
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        first = broker.registration.epoch
+        ensemble.expire(broker.store)
+        await asyncio.sleep(0.1)
+        assert broker.epochs == [broker.registration.epoch]
+        assert broker.registration.epoch > first
+        assert ensemble.get("/brokers/ids/1").ephemeral_owner == broker.store.session_id
+        ensemble.expire(broker.store)
+        await asyncio.sleep(0.1)
+        assert len(broker.epochs) == 2
+        assert not broker.failures
+
+    with_registered(scenario)
+    states = [each.message for each in caplog.records if each.name == "ottla.state_change"]
+    assert states == [f"broker 1: its session is {each}" for each in ("expired", "connected")] * 2
+
+
+def test_a_broker_that_stops_does_not_register_again() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        await broker.registration.close()
+        ensemble.expire(broker.store)
+        await asyncio.sleep(RETRY_S * 2)
+        assert broker.epochs == []
+        assert not ensemble.exists("/brokers/ids/1")
+
+    with_registered(scenario)
+
+
+class StoreThatIsAway(MemoryStore):
+    """For the first seconds after its session is over."""
+
+    fails_left = 3
+
+    async def open(self) -> None:
+        if self.session_id and self.fails_left:
+            self.fails_left -= 1
+            raise ConnectionLost("", "nobody answers")
+        await super().open()
+
+
+def test_a_store_that_is_away_is_asked_until_it_is_back() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        ensemble.expire(broker.store)
+        await asyncio.sleep(RETRY_S * 2)
+        assert not ensemble.exists("/brokers/ids/1")
+        await asyncio.sleep(RETRY_S * 2)
+        assert ensemble.exists("/brokers/ids/1")
+        assert len(broker.epochs) == 1
+
+    with_registered(scenario, StoreThatIsAway)
+
+
+def test_an_id_that_another_broker_took_meanwhile_is_waited_for() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        other = MemoryStore(ensemble)
+        await other.open()
+        ensemble.expire(broker.store)
+        await register_broker(other, BrokerId(1), OTHER_INFO)
+        await asyncio.sleep(RETRY_S * 3)
+        assert broker.epochs == []
+        await other.close()
+        await asyncio.sleep(RETRY_S * 2)
+        assert len(broker.epochs) == 1
+
+    with_registered(scenario)
+
+
+def test_a_lost_answer_is_no_second_registration() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        ensemble.lose_next_answer(broker.store)
+        ensemble.expire(broker.store)
+        await asyncio.sleep(RETRY_S * 2)
+        assert broker.epochs == [ensemble.get("/brokers/ids/1").czxid]
+
+    with_registered(scenario)
+
+
+def test_nobody_registers_in_the_store_of_another_cluster() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        ensemble.expire(broker.store)
+        other = MemoryStore(ensemble)
+        await other.open()
+        await other.delete("/cluster/id")
+        await asyncio.sleep(RETRY_S)
+        (failure,) = broker.failures
+        assert f"not the one of cluster {CLUSTER_ID} any more" in failure
+        assert not ensemble.exists("/brokers/ids/1")
+
+    with_registered(scenario)
+
+
+def test_a_broker_that_stops_does_not_register_anew() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        ensemble.expire(broker.store)
+        await broker.registration.close()
+        await asyncio.sleep(RETRY_S)
+        assert not ensemble.exists("/brokers/ids/1")
+
+    with_registered(scenario)
+
+
 def test_a_cluster_id_that_the_log_dirs_know_is_kept() -> None:
     async def main() -> None:
         store = MemoryStore(MemoryEnsemble())
@@ -94,3 +262,34 @@ def test_a_cluster_id_that_the_log_dirs_know_is_kept() -> None:
         assert prepared == ("from-the-log-dirs", True)
 
     asyncio.run(main())
+
+
+def test_what_may_not_be_whole_is_said_until_the_controller_has_heard_it() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble = MemoryEnsemble()
+        store = MemoryStore(ensemble)
+        await store.open()
+        prepared = await prepare_store(store, random.Random(0))
+
+        async def renewed(broker: BrokerImage) -> None:
+            pass
+
+        info = INFO._replace(unclean_log_dirs=("/data",))
+        registration = Registration(
+            store,
+            BrokerId(1),
+            info,
+            prepared.cluster_id,
+            on_renewed=renewed,
+            on_failure=pytest.fail,
+        )
+        await registration.start()
+        for difference, expected in ((-1, ("/data",)), (0, ())):
+            registration.seen_by_controller(registration.epoch + difference)
+            ensemble.expire(store)
+            await asyncio.sleep(RETRY_S)
+            node = await store.get(znodes.broker_path(1))
+            assert znodes.decode_broker(1, node.data).unclean_log_dirs == expected
+        await registration.close()
+
+    run_virtual(main)

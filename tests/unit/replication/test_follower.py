@@ -1,101 +1,21 @@
-"""Two logs, here of two topics of one broker: `leads` is the leader's, `follows` the follower's."""
-
 from __future__ import annotations
+
+import asyncio
 
 import pytest
 
-from ottla.kernel.disk import FileSlice
+from ottla.kernel import slices
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.kernel.ids import BrokerId
-from ottla.replication.follower import Follower
 from ottla.replication.partition import Partition
+from ottla.storage import replicated_batches
 from tests.support.led_partition import Watching
+from tests.support.replica_pair import make_pair
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
-
-OTHER = BrokerId(2)
-
-
-class Pair:
-    def __init__(self, broker: SimulatedBroker, leads: Partition, follows: Partition) -> None:
-        self.broker = broker
-        self.leads = leads
-        self.follows = follows
-
-    @property
-    def follower(self) -> Follower:
-        assert self.follows.follower is not None
-        return self.follows.follower
-
-    async def lead(self, partition: Partition, leader_epoch: int) -> None:
-        await self.broker.machine.broker.replicas.become_leader(
-            partition.topic_partition,
-            partition.topic_id,
-            partition.log.config,
-            leader_epoch=leader_epoch,
-            replicas=(BrokerId(1),),
-            isr=(BrokerId(1),),
-            partition_epoch=leader_epoch,
-            is_new=False,
-        )
-
-    async def follow(self, leader_epoch: int) -> None:
-        await self.broker.machine.broker.replicas.become_follower(
-            self.follows.topic_partition,
-            self.follows.topic_id,
-            self.follows.log.config,
-            leader_id=OTHER,
-            leader_epoch=leader_epoch,
-            is_new=False,
-        )
-
-    async def fetch(self) -> None:
-        """Until both are alike, as the fetches of a real follower would make them."""
-        for _ in range(10):
-            position = self.follower.position
-            epoch, end_offset = self.leads.log.end_offset_for_epoch(position.last_fetched_epoch)
-            if position.last_fetched_epoch >= 0 and (
-                epoch < position.last_fetched_epoch or end_offset < position.offset
-            ):
-                await self.follower.truncate(epoch, end_offset)
-                continue
-            await self.follower.append(
-                self._records(position.offset),
-                leader_high_watermark=self.leads.high_watermark,
-                leader_log_start_offset=self.leads.log.log_start_offset,
-            )
-            if self.follower.position.offset == self.leads.log.log_end_offset:
-                return
-        pytest.fail("the logs do not come together")
-
-    def _records(self, offset: int) -> memoryview:
-        found = self.leads.log.read(
-            offset, 1 << 20, max_offset=self.leads.log.log_end_offset, at_least_one=True
-        )
-        if found is None:
-            return memoryview(b"")
-        assert isinstance(found, FileSlice)
-        return memoryview(found.read())
-
-    def contents(self) -> tuple[bytes, bytes]:
-        return self._content(self.leads), self._content(self.follows)
-
-    def _content(self, partition: Partition) -> bytes:
-        return b"".join(
-            self.broker.machine.disk.read_file(f"{partition.log.path}/{each.base_offset:020}.log")
-            for each in partition.log.segments
-        )
 
 
 def append(partition: Partition, *values: bytes) -> None:
     for value in values:
         partition.leader.append(memoryview(make_batch(value)), acks=1, produce_version=12)
-
-
-async def make_pair(broker: SimulatedBroker, **config: str) -> Pair:
-    await broker.create_topic("leads", 1)
-    await broker.create_topic("follows", 1, **config)
-    replicas = broker.machine.broker.replicas
-    return Pair(broker, replicas.partition("leads", 0), replicas.partition("follows", 0))
 
 
 def test_a_follower_has_its_leaders_records_and_high_watermark() -> None:
@@ -269,5 +189,31 @@ def test_a_fetch_tells_of_records_that_are_synced_where_that_is_asked_for() -> N
         await pair.follow(1)
         await pair.fetch()
         assert pair.follows.log.recovery_point == 1
+
+    with_broker(test)
+
+
+def test_a_role_that_begins_while_many_batches_are_appended_gets_no_more_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await make_pair(broker)
+        append(pair.leads, b"a", b"b", b"c")
+        await pair.follow(1)
+        monkeypatch.setattr(replicated_batches, "RUN_BATCH_COUNT_MAX", 1)
+        monkeypatch.setattr(slices, "STEPS_MAX", 1)
+        follower = pair.follower
+        fetching = asyncio.create_task(
+            follower.append(pair.records(0), leader_high_watermark=3, leader_log_start_offset=0)
+        )
+        while pair.follows.log.log_end_offset == 0:
+            await asyncio.sleep(0)
+        await pair.lead(pair.follows, 2)
+        end_offset = pair.follows.log.log_end_offset
+        assert end_offset < 3
+        append(pair.follows, b"own")
+        await fetching
+        assert pair.follows.log.log_end_offset == end_offset + 1
+        assert pair.follows.high_watermark == end_offset + 1
 
     with_broker(test)

@@ -8,6 +8,7 @@ import pytest
 from ottla.config.topic import TopicConfig
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.ids import BrokerId
 from ottla.records.batch import (
     CRC_AT,
     HEADER_BYTES,
@@ -26,6 +27,7 @@ from ottla.storage.pending_write import Appended
 from ottla.storage.verification import VerificationGuard
 from ottla.testing.disk import Fault
 from tests.support import partition_transactions as transactions
+from tests.support.held_writes import HeldWrites
 from tests.support.led_partition import (
     Watching,
     append,
@@ -153,7 +155,7 @@ def test_what_waits_is_bounded_though_its_clients_may_be_gone() -> None:
     async def test(broker: SimulatedBroker) -> None:
         partition = await new_partition(broker)
         size_bytes = len(make_batch(b"x"))
-        partition.leader._memory = AppendMemory(3 * size_bytes)
+        partition.leader._appends._memory = AppendMemory(3 * size_bytes)
         become_slow(partition)
         for _ in range(3):
             append_later(partition, b"x").cancel()
@@ -619,7 +621,7 @@ def test_closing_does_not_wait_for_followers_of_what_waits_its_turn(config: dict
     async def test(broker: SimulatedBroker) -> None:
         partition = await lead_two_replicas(await new_partition(broker, **config), broker, (1, 2))
         first, second = append_later(partition, b"a"), append_later(partition, b"b")
-        while partition.log.next_offset != 1:
+        while partition.log.next_offset < 1:
             await asyncio.sleep(0.01)
         await asyncio.wait_for(partition.end_role(), 60)
         for future in (first, second):
@@ -650,5 +652,152 @@ def test_whoever_leads_no_more_appends_nothing() -> None:
             )
         assert before.append_at_once(records, 1, 12) is None
         assert partition.log.log_end_offset == 0
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("config", [{"compression_type": "gzip"}, {"flush_messages": "1"}])
+def test_what_waits_its_turn_does_not_wait_for_the_followers_of_those_before(
+    config: dict[str, str],
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker, **config), broker, (1, 2))
+        futures = [append_later(partition, b"x") for _ in range(5)]
+        await asyncio.sleep(1)
+        assert partition.log.log_end_offset == 5
+        assert not any(future.done() for future in futures)
+        fetched(partition, 5)
+        assert [(await asyncio.wait_for(future, 60)).first_offset for future in futures] == [
+            0,
+            1,
+            2,
+            3,
+            4,
+        ]
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_marker", [True, False])
+def test_replicas_are_counted_again_when_what_waited_gets_its_place(is_marker: bool) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, compression_type="gzip", min_insync_replicas="2")
+        await lead_two_replicas(partition, broker, isr=(1, 2))
+        late = append_later(partition, b"x")
+        if is_marker:
+            late.cancel()
+            ended = transactions.end(partition, 7, is_commit=False)
+            late = asyncio.ensure_future(ended)
+            await asyncio.sleep(0)
+        partition.leader.in_sync.told({BrokerId(1)}, 2)
+        with pytest.raises(KafkaError) as caught:
+            await asyncio.wait_for(late, 60)
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert partition.log.log_end_offset == 0
+
+    with_broker(test)
+
+
+def test_a_produce_whose_client_is_gone_leaves_nothing_behind() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        for _ in range(3):
+            append_later(partition, b"x").cancel()
+        await asyncio.sleep(0)
+        assert partition.leader._uncommitted.parked_count == 0
+        fetched(partition, 3)
+        assert partition.high_watermark == 3
+
+    with_broker(test)
+
+
+def test_a_set_that_becomes_too_small_ends_the_wait_of_produces() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker, min_insync_replicas="2")
+        await lead_two_replicas(partition, broker, isr=(1, 2))
+        future = append_later(partition, b"a")
+        partition.leader.isr_told({BrokerId(1)}, 2)
+        with pytest.raises(KafkaError, match=r"t-0 has 1 in-sync.*asks for 2") as caught:
+            await asyncio.wait_for(future, 60)
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert partition.high_watermark == 0
+        partition.leader.isr_told({BrokerId(1), BrokerId(2)}, 3)
+        fetched(partition, 1)
+        assert partition.high_watermark == 1
+        changes = broker.machine.broker.replicas.changes
+        assert (changes.isr_shrinks, changes.isr_expands) == (1, 1)
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("how", ["answered", "told"])
+def test_a_smaller_set_commits_what_only_its_members_have(how: str) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        leader = partition.leader
+        future = append_later(partition, b"a")
+        proposal = leader.in_sync.propose({BrokerId(1)})
+        assert not future.done(), "the controller may still choose broker 2"
+        if how == "told":
+            leader.isr_told({BrokerId(1)}, 2)
+        else:
+            leader.isr_answered(proposal, {BrokerId(1)}, 2)
+        assert (await asyncio.wait_for(future, 60)).first_offset == 0
+        assert partition.high_watermark == 1
+
+    with_broker(test)
+
+
+def test_a_set_that_is_refused_counts_no_more() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker)
+        leader = partition.leader
+        proposal = leader.in_sync.propose({BrokerId(1), BrokerId(2)})
+        future = append_later(partition, b"a")
+        assert not future.done()
+        leader.isr_refused(proposal)
+        assert (await asyncio.wait_for(future, 60)).first_offset == 0
+
+    with_broker(test)
+
+
+def test_another_min_insync_replicas_counts_for_what_waits() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        await lead_two_replicas(partition, broker, isr=(1, 2))
+        waiting = append_later(partition, b"a")
+        partition.leader.isr_told({BrokerId(1), BrokerId(2)}, 2)
+        partition.leader.in_sync.committed = frozenset({BrokerId(1)})
+        partition.log.set_config(TopicConfig(min_insync_replicas=2))
+        partition.config_changed()
+        with pytest.raises(KafkaError) as caught:
+            await asyncio.wait_for(waiting, 60)
+        assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert partition.high_watermark == 0
+        partition.log.set_config(TopicConfig(min_insync_replicas=1))
+        partition.config_changed()
+        assert partition.high_watermark == 1
+
+    with_broker(test)
+
+
+def test_who_waits_for_a_write_may_be_gone_when_it_is_done(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A role that was being ended when the broker had to stop (found by simulation)."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await new_partition(broker)
+        become_slow(partition)
+        held = HeldWrites(monkeypatch)
+        appended = append_later(partition, b"a")
+        await asyncio.sleep(1)
+        ending = asyncio.create_task(partition.leader.close())
+        await asyncio.sleep(1)
+        ending.cancel()
+        await asyncio.sleep(1)
+        held.release()
+        await asyncio.wait([appended])
+        assert not [record for record in caplog.records if record.exc_info]
 
     with_broker(test)

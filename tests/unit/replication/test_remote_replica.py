@@ -69,8 +69,29 @@ def test_a_late_fetch_of_a_broker_that_was_started_since_counts_for_nothing() ->
     assert (replica.log_end_offset, replica.broker_epoch) == (0, 7)
 
 
-def test_a_fetch_of_a_version_that_tells_no_broker_epoch_counts() -> None:
+class Session:
+    epoch = 1
+    is_waiting = False
+
+    def __init__(self, last_used_s: float) -> None:
+        self.last_used_s = last_used_s
+
+
+def test_fetches_of_its_session_count_though_they_do_not_name_the_partition() -> None:
     replica = make()
-    fetch(replica, 0, 10, 200)
-    replica.fetched(10, log_start_offset=0, broker_epoch=-1, leader_end_offset=10, now_s=201)
-    assert replica.log_end_offset == 10
+    fetch(replica, 10, 10, 200)
+    replica.session = Session(900)
+    replica.leader_gets_more(10)
+    assert (replica.last_fetch_s, replica.last_caught_up_s) == (900, 900)
+    fetch(replica, 10, 20, 905)
+    assert replica.last_caught_up_s == 900, "at 905 the leader had 20"
+    assert not replica.is_caught_up(20, 931, LAG_TIME_MAX_S)
+
+
+@pytest.mark.parametrize("has_session", [True, False])
+def test_fetches_count_for_what_has_nothing_new_only(has_session: bool) -> None:
+    replica = make()
+    fetch(replica, 10 if not has_session else 9, 10, 200)
+    replica.session = Session(900) if has_session else None
+    replica.leader_gets_more(10)
+    assert replica.last_fetch_s == 200

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -7,10 +8,13 @@ import pytest
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
+from ottla.metadata.image import ClusterImage, PartitionImage, TopicCreated, TopicImage
 from ottla.replication.partition import Partition
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.storage.partition_metadata import parse_partition_metadata
 from ottla.testing.disk import Fault
+from ottla.testing.loop import VirtualClock
+from tests.support.replica_pair import make_pair
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 ONLY = (BrokerId(1),)
@@ -46,7 +50,7 @@ def test_partitions_are_found_by_name_and_by_id() -> None:
         replicas = broker.machine.broker.replicas
         partition = await lead(replicas, T1)
         assert replicas.partition("t", 1) is partition
-        assert replicas.partition_by_id(TOPIC_ID, 1) is partition
+        assert replicas.replica_by_id(TOPIC_ID, 1) is partition
         assert replicas.topic_name(TOPIC_ID) == "t"
         assert replicas.topic_partitions() == {T1}
 
@@ -93,8 +97,34 @@ def test_what_is_not_here_says_how_it_was_looked_for() -> None:
             (TOPIC_ID, 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ):
             with pytest.raises(KafkaError) as caught:
-                replicas.partition_by_id(topic_id, index)
+                replicas.replica_by_id(topic_id, index)
             assert caught.value.code is code
+
+    with_broker(test)
+
+
+def test_what_other_brokers_have_is_not_unknown() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        other = TopicImage("elsewhere", TopicId(b"e" * 16), (PartitionImage(0, (2,), leader=2),))
+        broker.machine.broker.image.apply(TopicCreated(other, {}))
+        finds: list[Callable[[], Partition]] = [
+            lambda: replicas.partition("elsewhere", 0),
+            lambda: replicas.replica("elsewhere", 0),
+            lambda: replicas.replica_by_id(other.id, 0),
+        ]
+        for find in finds:
+            with pytest.raises(KafkaError) as caught:
+                find()
+            assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for find in (
+            lambda: replicas.partition("elsewhere", 1),
+            lambda: replicas.replica_by_id(other.id, 1),
+        ):
+            with pytest.raises(KafkaError) as caught:
+                find()
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert replicas.topic_name(other.id) == "elsewhere"
 
     with_broker(test)
 
@@ -133,11 +163,11 @@ def test_a_deleted_partition_is_gone_with_its_files() -> None:
         replicas = broker.machine.broker.replicas
         await lead(replicas, T0)
         assert broker.machine.disk.exists("/data/t-0")
-        await replicas.delete(TOPIC_ID, T0)
+        await replicas.delete(T0)
         assert replicas.topic_partitions() == set()
         assert replicas.topic_name(TOPIC_ID) is None
         assert not broker.machine.disk.exists("/data/t-0")
-        await replicas.delete(TOPIC_ID, T0)  # What is not there is deleted already.
+        await replicas.delete(T0)  # What is not there is deleted already.
 
     with_broker(test)
 
@@ -176,13 +206,13 @@ def test_a_partition_whose_log_cannot_be_opened_is_offline_until_it_is_deleted()
             with pytest.raises(KafkaError) as caught:
                 find()
             assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        await replicas.delete(TOPIC_ID, T0)
+        await replicas.delete(T0)
         with pytest.raises(KafkaError) as caught:
             replicas.partition("t", 0)
         assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def lead_by_id(replicas: ReplicaManager) -> Partition:
-        return replicas.partition_by_id(TOPIC_ID, 0)
+        return replicas.replica_by_id(TOPIC_ID, 0)
 
     with_broker(test, log_dirs="/one,/two")
 
@@ -199,5 +229,76 @@ def test_high_watermarks_are_left_for_the_next_start() -> None:
         assert checkpoint.decode().splitlines() == ["0", "1", "t 0 2"]
         with pytest.raises(KafkaError):
             replicas.partition("t", 0)
+
+    with_broker(test)
+
+
+def test_a_partition_begins_with_the_high_watermark_of_the_last_run() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 1)
+        for _ in range(3):
+            await broker.produce("t", b"v")
+        replicas = broker.machine.broker.replicas
+        config = replicas.partition("t", 0).log.config
+        replicas.partition("t", 0).high_watermark = 2
+        await replicas.checkpoint_high_watermarks()
+        await replicas.partition("t", 0).log.folder.drain()
+        logs, disk = broker.machine.broker.logs, broker.machine.disk
+
+        again = ReplicaManager(
+            logs,
+            replicas._config,
+            own_id=BrokerId(1),
+            image=ClusterImage(),
+            broker_epochs=lambda broker_id: 1,
+            connect=replicas._connect,
+            clock=VirtualClock(broker.loop),
+            workers=replicas._workers,
+        )
+        assert again.high_watermark_of(logs.logs[T0]) == 2
+        # Written down anew before this broker has heard what its role is.
+        await again.checkpoint_high_watermarks()
+        await logs.logs[T0].folder.drain()
+        assert "t 0 2" in disk.read_file("/data/replication-offset-checkpoint").decode()
+        followed = await again.become_follower(
+            T0, topic_id, config, leader_id=BrokerId(2), leader_epoch=1, is_new=False
+        )
+        assert followed.high_watermark == 2
+
+    with_broker(test)
+
+
+def test_rates_of_throttles_change_while_the_broker_runs() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        replicas = broker.machine.broker.replicas
+        assert replicas.leader_quota.bytes_per_second == 7
+        assert not replicas._follower_quota.is_limited
+        changed = broker.machine.broker._config.current.with_dynamic(
+            {"follower.replication.throttled.rate": "5"}, {}
+        )
+        replicas.set_broker_config(changed)
+        assert replicas._follower_quota.bytes_per_second == 5
+        assert replicas.leader_quota.bytes_per_second == 7
+
+    with_broker(test, leader_replication_throttled_rate="7")
+
+
+@pytest.mark.parametrize("leads_next", [True, False])
+def test_a_role_begins_with_what_is_synced_where_that_is_asked_for(leads_next: bool) -> None:
+    """A follower's records may come with the fsync still under way. Its next fetch, to another
+    leader, or its own high watermark, would count them."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await make_pair(broker, flush_messages="1")
+        log = pair.follows.log
+        append(pair.leads, b"a")
+        await pair.follow(1)
+        fetching = asyncio.create_task(pair.fetch())
+        while log.log_end_offset == 0:
+            await asyncio.sleep(0)
+        assert log.recovery_point == 0
+        await (pair.lead(pair.follows, 2) if leads_next else pair.follow(2))
+        assert log.recovery_point == log.log_end_offset == 1
+        fetching.cancel()
 
     with_broker(test)

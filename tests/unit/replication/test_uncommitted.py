@@ -10,7 +10,7 @@ def test_steps_are_committed_in_the_order_of_their_places() -> None:
     ends: list[int] = []
     heard: list[str] = []
 
-    def commit(end_offset: int) -> None:
+    def commit(end_offset: int, byte_count: int) -> None:
         ends.append(end_offset)
         assert uncommitted.commit(end_offset) == 10 * end_offset
         uncommitted.settle(end_offset)
@@ -30,7 +30,7 @@ def test_steps_are_committed_in_the_order_of_their_places() -> None:
 
 def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
     heard: list[KafkaError | None] = []
-    uncommitted = Uncommitted(lambda end: None)
+    uncommitted = Uncommitted(lambda end, byte_count: None)
     step = uncommitted.begin(1, 10)
     uncommitted.when_committed(heard.append)
     error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -51,7 +51,7 @@ def test_one_who_raises_holds_up_nobody(
         raise ValueError("a bug of ours")
 
     heard: list[KafkaError | None] = []
-    uncommitted = Uncommitted(lambda end: None)
+    uncommitted = Uncommitted(lambda end, byte_count: None)
     step = uncommitted.begin(1, 10)
     uncommitted.when_committed(stumble)
     uncommitted.when_committed(heard.append)
@@ -67,19 +67,38 @@ def test_one_who_raises_holds_up_nobody(
 
 def test_what_is_written_waits_for_the_high_watermark() -> None:
     heard: list[str] = []
-    uncommitted = Uncommitted(lambda end: heard.append(f"end {end}"))
+    uncommitted = Uncommitted(
+        lambda end, byte_count: heard.append(f"end {end}, {byte_count} bytes")
+    )
     first, second = uncommitted.begin(1, 10), uncommitted.begin(2, 20)
     uncommitted.when_written(lambda error: heard.append("written"))
     uncommitted.when_committed(lambda error: heard.append("committed"))
     uncommitted.finish(first)
-    assert heard == ["end 1"]
+    assert heard == ["end 1, 10 bytes"]
     uncommitted.finish(second)
-    assert heard == ["end 1", "end 2", "written"]
+    assert heard == ["end 1, 10 bytes", "end 2, 20 bytes", "written"]
     assert not uncommitted.is_empty
     assert uncommitted.commit(1) == 10
     uncommitted.settle(1)
-    assert heard == ["end 1", "end 2", "written"]
+    assert heard == ["end 1, 10 bytes", "end 2, 20 bytes", "written"]
     assert uncommitted.commit(2) == 20
     uncommitted.settle(2)
-    assert heard == ["end 1", "end 2", "written", "committed"]
+    assert heard == ["end 1, 10 bytes", "end 2, 20 bytes", "written", "committed"]
     assert uncommitted.is_empty
+
+
+def test_who_gives_up_is_not_called_back_and_leaves_nothing_behind() -> None:
+    heard: list[str] = []
+    uncommitted = Uncommitted(lambda end, byte_count: None)
+    uncommitted.finish(uncommitted.begin(1, 10))
+    early = uncommitted.when_committed(lambda error: heard.append("early"))
+    uncommitted.when_committed(lambda error: heard.append("patient"))
+    uncommitted.give_up(early)
+    assert uncommitted.parked_count == 1
+    uncommitted.commit(1)
+    uncommitted.settle(1)
+    assert heard == ["patient"]
+    uncommitted.give_up(early)
+    uncommitted.give_up(uncommitted.when_committed(lambda error: heard.append("at once")))
+    assert heard == ["patient", "at once"]
+    assert uncommitted.parked_count == 0

@@ -117,7 +117,7 @@ def test_the_second_run_does_nothing_but_run(clone: Clone) -> None:
     assert clone.calls() == []
 
 
-@pytest.mark.parametrize("command", ["bench", "demo", "pipeline run", "pipeline describe"])
+@pytest.mark.parametrize("command", ["bench", "demo", "pipeline run", "pipeline prepare"])
 def test_what_runs_spark_has_it_installed_and_is_told_how_large_it_is(
     clone: Clone, command: str
 ) -> None:
@@ -169,6 +169,7 @@ def test_control_c_while_spark_is_prepared_keeps_what_is_installed(clone: Clone)
         "pipeline",
         "pipeline --help",
         "pipeline list",
+        "pipeline describe logs",
         "pipeline status",
         "pipeline show activity",
         "pipeline run --help",

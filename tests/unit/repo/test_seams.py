@@ -11,7 +11,10 @@ ROOT = Path(__file__).resolve().parents[3]
 SRC = ROOT / "src" / "ottla"
 
 # They are the seams' other side, or start processes of their own.
-OUTSIDE = ("kernel/", "cli/", "console/", "pipeline/", "testing/", "broker.py", "__main__.py")
+OUTSIDE = (
+    *("kernel/", "cli/", "console/", "pipeline/", "testing/"),
+    *("__main__.py", "broker.py", "broker_process.py"),
+)
 
 WORLD = frozenset({"os", "io", "time", "socket", "select", "selectors", "ssl", "threading"})
 WORLD |= {"subprocess", "multiprocessing", "concurrent", "shutil", "tempfile", "pathlib", "fcntl"}
@@ -26,7 +29,7 @@ ALLOWED = {
     "coordination/boot.py": {"open", "os"},  # All it does is to ask the machine.
     "coordination/sqlite_database.py": {"os", "time"},
     "coordination/wakeup.py": {"os", "socket"},
-    "coordination/zookeeper_session.py": {"threading"},
+    "coordination/zookeeper_session.py": {"threading", "time"},
 }
 
 

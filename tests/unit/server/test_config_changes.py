@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from ottla.coordination import znodes
+from ottla.coordination.store import NO_OWNER, Create, Set
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -18,6 +21,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tests.support.other_broker import OTHER, add_other_broker, elect_other, image_of
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
@@ -166,5 +170,93 @@ def test_a_resource_that_comes_twice_is_refused(api: tuple[Any, Any, Any]) -> No
         )
         assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
         assert await produce_large(broker) == ErrorCode.NONE
+
+    with_broker(test)
+
+
+@with_both
+def test_another_controller_makes_the_changes(api: tuple[Any, Any, Any]) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        messages, request_class, response_class = api
+        await broker.create_topic("t")
+        cluster = elect_other(broker)
+
+        def answer(node_id: int, request: Any) -> Any:
+            assert request.validate_only
+            return response_class(
+                responses=[
+                    messages.AlterConfigsResourceResponse(
+                        resource_type=one.resource_type,
+                        resource_name=one.resource_name,
+                        error_code=ErrorCode.POLICY_VIOLATION if one.resource_name == "u" else 0,
+                        error_message="no" if one.resource_name == "u" else None,
+                    )
+                    for one in reversed(request.resources)
+                ]
+            )
+
+        cluster.answers[request_class] = answer
+        changes: list[Change] = [
+            (TOPIC, "t", "retention.ms", "5"),
+            (BROKER, "2", "log.retention.ms", "5"),
+            (TOPIC, "u", "retention.ms", "5"),
+            (BROKER, "1", "log.retention.ms", "5"),
+        ]
+        assert await change(broker, api, *changes, validate_only=True) == [
+            ErrorCode.NONE,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.POLICY_VIOLATION,
+            ErrorCode.NONE,
+        ]
+        ((_, asked, _),) = cluster.asked
+        names = [one.resource_name for one in asked.resources]  # type: ignore[attr-defined]
+        assert names == ["t", "u", "1"], "whose broker it is was asked for is seen here"
+
+        cluster.answers[request_class] = lambda *_: response_class()
+        assert await change(broker, api, changes[0]) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        cluster.stop(OTHER)
+        cluster.connections[-1].transport.close()
+        await asyncio.sleep(1)
+        assert await change(broker, api, *changes[:2]) == [
+            ErrorCode.NETWORK_EXCEPTION,
+            ErrorCode.INVALID_REQUEST,
+        ]
+
+    with_broker(test)
+
+
+@with_both
+def test_the_controller_changes_the_settings_of_any_broker(api: tuple[Any, Any, Any]) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        add_other_broker(broker)
+        setting = ("log.cleaner.threads", "3")
+        assert await change(broker, api, (BROKER, "2", *setting)) == [ErrorCode.NONE]
+        assert await change(broker, api, (BROKER, "3", *setting)) == [ErrorCode.INVALID_REQUEST]
+        assert image_of(broker).broker_configs[2] == {setting[0]: setting[1]}
+
+    with_broker(test)
+
+
+@with_both
+def test_what_the_controller_has_changed_holds_here_when_it_is_answered(api: Any) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        messages, request_class, response_class = api
+        await broker.create_topic("t")
+        cluster = elect_other(broker)
+
+        def answer(node_id: int, request: Any) -> Any:
+            path = znodes.topic_config_path("t")
+            notification = Create(
+                znodes.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(path), sequential=True
+            )
+            config = znodes.encode_config({"retention.ms": "5"})
+            broker.ensemble.multi(NO_OWNER, [Set(path, config), notification])
+            made = messages.AlterConfigsResourceResponse(resource_type=TOPIC, resource_name="t")
+            return response_class(responses=[made])
+
+        cluster.answers[request_class] = answer
+        assert await change(broker, api, (TOPIC, "t", "retention.ms", "5")) == [ErrorCode.NONE]
+        assert await broker.own_config(TOPIC, "t") == {"retention.ms": "5"}
+        assert broker.machine.broker.replicas.partition("t", 0).log.config.retention_ms == 5
 
     with_broker(test)

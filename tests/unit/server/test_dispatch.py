@@ -12,7 +12,7 @@ import pytest
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.transport import Part
-from ottla.server.apis import ANSWERED
+from ottla.server.apis import ANSWERED, ANSWERED_TO_BROKERS
 from ottla.server.dispatch import Answer, Dispatcher
 from ottla.server.errors import BadRequest
 from ottla.wire.api import APIS, ApiKey
@@ -30,6 +30,12 @@ from tests.support.simulated_broker import SimulatedBroker, with_broker
 R = TypeVar("R", bound=Response)
 
 CORRELATION_ID = 77
+CLIENTS_PORT = 9093
+NOT_REGISTERED = (
+    ErrorCode.STALE_BROKER_EPOCH,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+    ErrorCode.BROKER_ID_NOT_REGISTERED,
+)
 
 
 def dispatcher() -> Dispatcher:
@@ -135,14 +141,6 @@ def test_what_is_no_request_of_ours_is_named(frame: memoryview | bytes, what: st
         dispatch(frame)
 
 
-@pytest.mark.parametrize("key", sorted(set(ApiKey) - set(ANSWERED)), ids=lambda key: key.name)
-def test_messages_alone_make_no_api(key: ApiKey) -> None:
-    """What brokers say to each other is not for clients."""
-    for version in APIS[key].versions:
-        with pytest.raises(BadRequest, match=rf"API key {key} \(version {version}\)"):
-            dispatch(frame_of(APIS[key].request(), version))
-
-
 def test_a_bad_request_does_not_spoil_the_next() -> None:
     shared = dispatcher()
     good = frame_of(DescribeAclsRequest(), 3)
@@ -196,5 +194,38 @@ def test_no_request_leaves_a_cycle_behind() -> None:
             gc.set_debug(0)
             gc.garbage.clear()
             gc.enable()
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("key", ANSWERED_TO_BROKERS)
+def test_what_brokers_say_among_themselves_is_taken_on_their_listener_only(key: ApiKey) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        version = ANSWERED_TO_BROKERS[key][-1]
+        request, response_class = APIS[key].request(), APIS[key].response
+        with pytest.raises(ConnectionError):
+            await (await broker.connect(CLIENTS_PORT)).call(request, response_class, version)
+        response: Any = await broker.call(request, response_class, version)
+        if hasattr(response, "error_code"):
+            assert response.error_code in NOT_REGISTERED
+        older = ANSWERED_TO_BROKERS[key][0] - 1
+        if older in APIS[key].versions:
+            with pytest.raises(ConnectionError):
+                await broker.call(request, response_class, older)
+
+    with_broker(
+        test,
+        listeners=f"PLAINTEXT://localhost:9092,CLIENTS://localhost:{CLIENTS_PORT}",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT",
+    )
+
+
+def test_what_brokers_say_among_themselves_is_not_listed() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        response = await broker.call(
+            ApiVersionsRequest(client_software_name="x", client_software_version="1"),
+            ApiVersionsResponse,
+        )
+        assert not {each.api_key for each in response.api_keys} & {*ANSWERED_TO_BROKERS}
 
     with_broker(test)

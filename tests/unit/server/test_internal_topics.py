@@ -2,13 +2,23 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.kernel.java import abs_hash
+from ottla.metadata.image import BrokerImage, ClusterImage
+from ottla.server.internal_topics import new_internal_topic
 from ottla.testing.disk import Fault
+from ottla.wire.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -18,6 +28,7 @@ from ottla.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from tests.support.other_broker import elect_other
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import Member, commit, committed, find_coordinator
 
@@ -58,6 +69,37 @@ def test_it_is_made_as_the_settings_say() -> None:
     with_broker(test, offsets_topic_num_partitions="3", offsets_topic_segment_bytes="1048576")
 
 
+@pytest.mark.parametrize(
+    ("settings", "key_type", "topic"),
+    [
+        ({"offsets_topic_replication_factor": "2"}, GROUP, "__consumer_offsets"),
+        ({"transaction_state_log_replication_factor": "3"}, TRANSACTION, "__transaction_state"),
+    ],
+)
+def test_it_waits_for_as_many_replicas_as_somebody_has_asked_for(
+    settings: dict[str, str], key_type: int, topic: str
+) -> None:
+    """Made with fewer, it would stay so for ever."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
+        (found,) = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert topic in (found.error_message or "")
+        assert (await metadata(broker)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test, **settings)
+
+
+def test_beside_zookeeper_it_waits_for_three() -> None:
+    config = BrokerConfig({"zookeeper.connect": "localhost:2181"})
+    image = ClusterImage()
+    image.brokers = {BrokerId(1): BrokerImage(BrokerId(1), 1, {})}
+    services: Any = SimpleNamespace(config=config, image=image)
+    for name in ("__consumer_offsets", "__transaction_state"):
+        assert new_internal_topic(services, name).replication_factor == 3
+
+
 def test_two_who_ask_at_once_get_one_topic() -> None:
     async def test(broker: SimulatedBroker) -> None:
         connections = [await broker.connect() for _ in range(5)]
@@ -80,11 +122,11 @@ async def hold_up_changes(
     delete_logs = replicas.delete
     go_on = asyncio.Event()
 
-    async def delete_later(*what: Any) -> None:
+    async def delete_later(*what: Any) -> Any:
         await go_on.wait()
-        await delete_logs(*what)
+        return await delete_logs(*what)
 
-    replicas.delete = delete_later  # type: ignore[method-assign, assignment]
+    replicas.delete = delete_later  # type: ignore[method-assign]
     await broker.create_topic("old")
     request = DeleteTopicsRequest(topic_names=["old"], timeout_ms=1000)
     call = (await broker.connect()).call(request, DeleteTopicsResponse, 5)
@@ -158,6 +200,7 @@ def test_a_store_that_does_not_answer_is_said_to_whoever_asked() -> None:
         assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert "The coordination store did not answer" in (found.error_message or "")
         broker.ensemble.reconnect(broker.machine.store)
+        await asyncio.sleep(2)  # It had resigned as controller, and is elected again.
         await find_coordinator(broker, "g")
 
     with_broker(test)
@@ -174,5 +217,41 @@ def test_without_it_there_is_no_coordinator_until_it_is_made_again() -> None:
         await find_coordinator(broker, "g")
         assert await member.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
         assert await committed(broker, "other") == {}
+
+    with_broker(test)
+
+
+def test_another_controller_makes_topics_that_are_asked_for() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        cluster = elect_other(broker)
+        codes = [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+        def answer(node_id: int, request: CreateTopicsRequest) -> CreateTopicsResponse:
+            result = CreatableTopicResult(name=request.topics[0].name, error_code=codes.pop(0))
+            return CreateTopicsResponse(topics=[result])
+
+        cluster.answers[CreateTopicsRequest] = answer
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        # This broker has not heard of it yet.
+        for expected in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ):
+            response = await broker.call(request, MetadataResponse)
+            assert response.topics[0].error_code == expected
+        codes.append(ErrorCode.NONE)
+        find = FindCoordinatorRequest(key_type=GROUP, coordinator_keys=["g"])
+        found = await broker.call(find, FindCoordinatorResponse)
+        assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        asked = [
+            request.topics[0]
+            for _, request, _ in cluster.asked
+            if isinstance(request, CreateTopicsRequest)
+        ]
+        assert [(topic.name, topic.num_partitions) for topic in asked] == [
+            *[("t", -1)] * 3,
+            ("__consumer_offsets", 50),
+        ]
 
     with_broker(test)

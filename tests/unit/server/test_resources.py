@@ -9,12 +9,18 @@ from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.resources import (
     ResourceType,
     broker_of,
+    broker_to_change,
     check_group,
     check_topic,
     resource_type,
 )
 
-SERVICES = cast("Any", SimpleNamespace(broker_id=7, image=SimpleNamespace(topics={"t": None})))
+SERVICES = cast(
+    "Any",
+    SimpleNamespace(
+        broker_id=7, image=SimpleNamespace(topics={"t": None}, brokers={7: None, 9: None})
+    ),
+)
 
 
 def test_what_has_settings() -> None:
@@ -60,3 +66,12 @@ def test_another_broker_is_refused(name: str) -> None:
     with pytest.raises(KafkaError, match="roker id") as caught:
         broker_of(SERVICES, name)
     assert caught.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_the_controller_changes_any_broker_that_is_there() -> None:
+    assert broker_to_change(SERVICES, "7") == 7
+    assert broker_to_change(SERVICES, "9") == 9
+    assert broker_to_change(SERVICES, "") is None
+    for name in ("8", "09", "-9", "nine"):
+        with pytest.raises(KafkaError):
+            broker_to_change(SERVICES, name)

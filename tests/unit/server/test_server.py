@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ottla.config.broker import BrokerConfig
-from ottla.kernel.transport import Listener, Receiver, Transport
+from ottla.kernel.transport import Transport
 from ottla.server.dispatch import Dispatcher, Reply
 from ottla.server.server import OTHER_FRAME_BYTES_MAX, PACE_S, Server
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
-from ottla.testing.network import SimulatedNetwork, SimulatedTransport
+from ottla.testing.network import SimulatedNetwork
 from tests.support.receiver import NotingReceiver
 
 PRODUCE, OTHER = b"\0\0", b"\0\7"
@@ -99,40 +99,31 @@ def test_connections_over_the_limit_are_closed_until_one_leaves() -> None:
     run(scenario, max_connections="2")
 
 
-class Listening(SimulatedNetwork):
-    """Connections come from whichever host a test says."""
-
-    def listen(self, host: str, port: int, accept: Callable[[Transport], Receiver]) -> Listener:
-        self.accept = accept
-        return super().listen(host, port, accept)
-
-    async def connect_from(self, host: str) -> SimulatedTransport:
-        transport, other = SimulatedTransport(self, host, 1), SimulatedTransport(self, "here", 2)
-        transport.connect(other)
-        other.connect(transport)
-        other.start(Client(other))
-        transport.start(self.accept(transport))
-        await asyncio.sleep(0.1)
-        return transport
-
-
 def test_each_address_has_its_own_limit() -> None:
     async def main(loop: VirtualLoop) -> None:
-        network = Listening(loop, random.Random(0))
+        network = SimulatedNetwork(loop, random.Random(0))
         config = BrokerConfig({"max.connections.per.ip": "2"})
         server = Server(network, Echo(), lambda: config, clock=VirtualClock(loop))
-        server.listen("IN", "localhost", 0)
-        first, *_ = [await network.connect_from("10.0.0.1") for _ in range(4)]
+        port = server.listen("IN", "localhost", 0)
+        server.start()
+
+        async def connect_from(host: str) -> Transport:
+            transport = await network.host(host).connect("localhost", port, Client)
+            await asyncio.sleep(0.1)
+            return transport
+
+        first, *_ = [await connect_from("10.0.0.1") for _ in range(4)]
         assert server.connection_count == 2
-        await network.connect_from("10.0.0.2")
+        await connect_from("10.0.0.2")
         assert server.connection_count == 3
         first.close()
+        await asyncio.sleep(0.1)
         for _ in range(3):
-            await network.connect_from("10.0.0.1")
+            await connect_from("10.0.0.1")
         assert server.connection_count == 3
         config = BrokerConfig({"max.connections.per.ip": "3"})
         for _ in range(3):
-            await network.connect_from("10.0.0.2")
+            await connect_from("10.0.0.2")
         assert server.connection_count == 5
         server.close()
 

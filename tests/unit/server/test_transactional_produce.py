@@ -7,7 +7,10 @@ import asyncio
 import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.internal_topics import TRANSACTION_STATE
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.produce import ProduceResponse
+from tests.support.other_broker import OTHER, add_other_broker, lead_by
 from tests.support.simulated_broker import (
     SimulatedBroker,
     make_batch,
@@ -15,6 +18,7 @@ from tests.support.simulated_broker import (
     with_broker,
 )
 from tests.support.simulated_transaction import Transactional, read
+from tests.unit.server.test_remote_verification import answer as verified
 
 
 @pytest.mark.parametrize(
@@ -137,3 +141,41 @@ def test_requests_on_their_way_stay_in_order_while_the_coordinator_writes() -> N
         assert await read(broker, "t") == values
 
     with_broker(test, log_flush_interval_messages="1")
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_coordinator_on_another_broker_is_asked_once_a_transaction(version: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        producer = Transactional(broker)
+        await producer.init()
+        cluster = add_other_broker(broker)
+        codes = [ErrorCode.CONCURRENT_TRANSACTIONS] if version >= 12 else []
+        cluster.answers[AddPartitionsToTxnRequest] = lambda _, request: verified(
+            request, codes.pop() if codes else ErrorCode.NONE
+        )
+        lead_by(broker, OTHER, TRANSACTION_STATE, *range(50))
+        for value in (b"a", b"b"):
+            assert await producer.send("t", value, version=version) is ErrorCode.NONE
+        assert await read(broker, "t", is_committed=False) == [b"a", b"b"]
+        requests = [request for _, request, _ in cluster.asked]
+        assert len(requests) == (2 if version >= 12 else 1)
+        for request in requests:
+            assert isinstance(request, AddPartitionsToTxnRequest)
+            assert request.transactions[0].verify_only == (version < 12)
+
+    with_broker(test)
+
+
+def test_a_producer_tries_again_when_the_coordinators_broker_cannot_be_reached() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        producer = Transactional(broker)
+        await producer.init()
+        lead_by(broker, OTHER, TRANSACTION_STATE, *range(50))
+        for version in (11, 12):
+            code = await producer.send("t", b"a", version=version)
+            assert code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert await read(broker, "t", is_committed=False) == []
+
+    with_broker(test)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.storage.errors import StorageFailure
@@ -65,3 +67,23 @@ def test_a_flush_that_a_truncation_overtakes_vouches_for_nothing() -> None:
         machine.append(log)
     machine.wait()
     assert log.recovery_point == 0
+
+
+def test_a_flush_goes_on_though_whoever_waits_for_it_is_cancelled() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    machine.wait()
+
+    async def give_up() -> None:
+        waiting = asyncio.ensure_future(log.flush())
+        log.flush_soon()  # Counts on the one that is under way.
+        waiting.cancel()
+
+    machine.run(give_up())
+    machine.wait()
+    assert log.recovery_point == 1
+    machine.append(log)
+    log.flush_soon()
+    machine.wait()
+    assert log.recovery_point == 2

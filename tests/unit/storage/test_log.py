@@ -164,7 +164,8 @@ def test_a_follower_keeps_the_leaders_offsets_and_epochs() -> None:
     content = _read(leader, 0)
     follower = Machine()
     log = follower.log()
-    log.append_as_follower(memoryview(content + content[:40]))
+    assert log.append_as_follower(memoryview(content + content[:40])) == len(content)
+    assert log.append_as_follower(memoryview(content[:40])) == 0
     assert _read(log, 0) == content
     assert log.leader_epochs.entries == [(0, 0), (2, 4)]
     with pytest.raises(KafkaError):
@@ -548,7 +549,9 @@ def test_a_follower_learns_of_transactions_from_the_batches() -> None:
     _transaction(machine, leader, 3)
     follower = Machine(TopicConfig(segment_bytes=150))
     log = follower.log()
-    log.append_as_follower(memoryview(bytearray(_read(leader, 0))))
+    content = memoryview(bytearray(_read(leader, 0)))
+    while appended := log.append_as_follower(content):
+        content = content[appended:]
     log.producer_state.transactions.replicated_to(4)
     assert log.first_unstable_offset == 1
     assert aborted_in(log) == aborted_in(leader) == [(1, 0, 2, 1)]

@@ -59,3 +59,22 @@ def test_truncation_cuts_the_index_files_too() -> None:
     assert machine.disk.size(f"{FIRST}.log") == 4 * size
     assert machine.disk.size(f"{FIRST}.index") == 3 * 8
     assert log.segments[-1].largest() == (1003, 7)
+
+
+def test_a_follower_takes_in_many_batches_as_one_after_another() -> None:
+    config = TopicConfig(index_interval_bytes=200)
+    machine, follower = Machine(config), Machine(config)
+    leader = machine.log()
+    for number in range(30):  # In which the largest timestamp is not the last.
+        machine.append(leader, count=2, timestamp=1000 + number * 7 % 11)
+    log = follower.log()
+    content = machine.disk.read_file(f"{FIRST}.log")
+    assert log.append_as_follower(memoryview(content)) == len(content)
+    for offset in (0, 31, 59):
+        assert log.segments[-1].locate(offset) == leader.segments[-1].locate(offset)
+    assert log.segments[-1].largest() == leader.segments[-1].largest()
+    machine.stop()
+    follower.stop()
+    for suffix in ("log", "index", "timeindex"):
+        content = machine.disk.read_file(f"{FIRST}.{suffix}")
+        assert follower.disk.read_file(f"{FIRST}.{suffix}") == content, suffix

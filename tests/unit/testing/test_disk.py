@@ -151,3 +151,16 @@ def test_an_evicted_file_is_cold_until_it_is_read() -> None:
 def test_a_simulated_file_has_no_descriptor() -> None:
     with pytest.raises(OSError, match="descriptor"):
         _disk().open("/d/a", create=True).fileno()
+
+
+def test_a_flipped_bit_is_there_for_good() -> None:
+    disk = SimulatedDisk(random.Random(0))
+    file = disk.open("/file", create=True)
+    file.write_at(0, [b"ab"])
+    file.sync()
+    disk.sync_folder("/")
+    file.write_at(2, [b"c"])
+    disk.flip_bit("/file", 1, 0)
+    assert file.read_at(0, 3) == b"acc"
+    disk.crash(keep_unsynced=False)
+    assert disk.read_file("/file") == b"ac"

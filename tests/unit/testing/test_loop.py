@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 
 import pytest
 
@@ -167,3 +167,73 @@ def test_callbacks_of_a_context_can_be_dropped() -> None:
         return called
 
     assert run_virtual(main) == ["b soon", "b later"]
+
+
+_owner: ContextVar[str] = ContextVar("owner", default="nobody")
+
+
+async def ticks(loop: VirtualLoop, name: str, rung: list[tuple[str, float]]) -> None:
+    _owner.set(name)
+    while True:
+        await asyncio.sleep(1)
+        rung.append((name, loop.now_s))
+
+
+def test_a_pause_holds_whatever_is_called_in_a_context_until_it_ends() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rung: list[tuple[str, float]] = []
+        tasks = [asyncio.create_task(ticks(loop, name, rung)) for name in ("one", "other")]
+        await asyncio.sleep(1.5)
+        pause = loop.pause(lambda context: context.get(_owner) == "one")
+        await asyncio.sleep(3)
+        assert rung[2:] == [("other", 2), ("other", 3), ("other", 4)]
+        pause.end()
+        await asyncio.sleep(0.1)
+        assert rung[5:] == [("one", 4.5)]
+        await asyncio.sleep(1)
+        assert rung[6:] == [("other", 5), ("one", 5.5)]
+        for task in tasks:
+            task.cancel()
+
+    run_virtual(main)
+
+
+def test_what_is_called_in_a_paused_context_comes_after_what_was_due_before() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rung: list[str] = []
+        context = copy_context()
+        context.run(_owner.set, "one")
+        loop.call_in(context, lambda: rung.append("at once"))
+        assert rung == ["at once"]
+        loop.call_later(2, rung.append, "due before", context=context)
+        pause = loop.pause(lambda context: context.get(_owner) == "one")
+        await asyncio.sleep(3)
+        loop.call_in(context, lambda: rung.append("in the pause"))
+        await asyncio.sleep(3)
+        assert rung == ["at once"]
+        pause.end()
+        await asyncio.sleep(0)
+        assert rung == ["at once", "due before", "in the pause"]
+
+    run_virtual(main)
+
+
+def test_what_a_pause_holds_can_be_dropped() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        rung: list[str] = []
+        context = copy_context()
+        context.run(_owner.set, "one")
+
+        def belongs(context: Context) -> bool:
+            return context.get(_owner) == "one"
+
+        pause = loop.pause(belongs)
+        await asyncio.sleep(0)
+        loop.call_soon(rung.append, "held", context=context)
+        await asyncio.sleep(1)
+        loop.drop_callbacks(belongs)
+        pause.end()
+        await asyncio.sleep(1)
+        assert rung == []
+
+    run_virtual(main)

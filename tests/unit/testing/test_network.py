@@ -157,3 +157,100 @@ def test_a_listener_that_dies_takes_its_connections_along() -> None:
         assert pair.client.losses == [None]
 
     run(scenario)
+
+
+class Hosts:
+    """A connection from host `a` to host `b`."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.network = SimulatedNetwork(loop, random.Random(0))
+        self.sides: list[NotingReceiver] = []
+
+    def accept(self, transport: Transport) -> NotingReceiver:
+        self.sides.append(NotingReceiver(transport))
+        return self.sides[-1]
+
+    async def connect(self) -> None:
+        await self.network.host("a").connect("b", PORT, self.accept)
+
+    async def say(self) -> tuple[bytes, bytes]:
+        """Both say a word; what each has heard some time later."""
+        near, far = self.sides
+        near.transport.send([b"near."])
+        far.transport.send([b"far."])
+        await asyncio.sleep(1)
+        return bytes(near.received), bytes(far.received)
+
+
+def run_hosts(scenario: Callable[[Hosts], Awaitable[None]]) -> None:
+    async def main(loop: VirtualLoop) -> None:
+        hosts = Hosts(loop)
+        hosts.network.host("b").listen("any", PORT, hosts.accept).start()
+        await hosts.connect()
+        await scenario(hosts)
+
+    run_virtual(main)
+
+
+def test_hosts_have_ports_of_their_own_and_know_who_connects() -> None:
+    async def scenario(hosts: Hosts) -> None:
+        hosts.network.host("c").listen("any", PORT, hosts.accept).start()
+        with pytest.raises(ConnectionRefusedError, match=f"port {PORT} of d"):
+            await hosts.network.host("a").connect("d", PORT, hosts.accept)
+        near, far = hosts.sides
+        assert (near.transport.peer_host, far.transport.peer_host) == ("b", "a")
+        assert await hosts.say() == (b"far.", b"near.")
+
+    run_hosts(scenario)
+
+
+def test_a_way_that_is_cut_brings_nothing_until_it_is_healed() -> None:
+    async def scenario(hosts: Hosts) -> None:
+        hosts.network.cut("a", "b")
+        assert await hosts.say() == (b"far.", b""), "the other way is not touched"
+        hosts.network.heal("a", "b")
+        assert await hosts.say() == (b"far.far.", b"near.near.")
+
+    run_hosts(scenario)
+
+
+def test_nobody_hears_of_an_end_beyond_a_cut() -> None:
+    async def scenario(hosts: Hosts) -> None:
+        near, far = hosts.sides
+        hosts.network.cut("a", "b")
+        near.transport.send([b"last words"])
+        near.transport.close()
+        await asyncio.sleep(10)
+        assert (near.is_lost, far.is_lost) == (True, False)
+        hosts.network.heal("a", "b")
+        await asyncio.sleep(1)
+        assert far.is_lost
+        assert far.received == b"last words"
+
+    run_hosts(scenario)
+
+
+@pytest.mark.parametrize("way", [("a", "b"), ("b", "a")])
+def test_connecting_waits_for_both_ways(way: tuple[str, str]) -> None:
+    async def scenario(hosts: Hosts) -> None:
+        hosts.network.cut(*way)
+        connecting = asyncio.create_task(hosts.connect())
+        await asyncio.sleep(10)
+        assert not connecting.done()
+        hosts.network.heal(*way)
+        await connecting
+
+    run_hosts(scenario)
+
+
+def test_a_reset_ends_connections_of_two_hosts_at_both_ends() -> None:
+    async def scenario(hosts: Hosts) -> None:
+        hosts.network.reset("a", "c")
+        assert await hosts.say() == (b"far.", b"near.")
+        hosts.network.reset("b", "a")
+        await asyncio.sleep(1)
+        for side in hosts.sides:
+            (error,) = side.losses
+            assert isinstance(error, ConnectionResetError)
+
+    run_hosts(scenario)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from ottla.cli.client import Cluster, client_options
 from ottla.cli.cluster.read import Json, described_cluster, software_text
 from ottla.cli.command_line import command_line
 from ottla.cli.errors import ExitCode
-from ottla.cli.health import health_text
+from ottla.cli.health import NOT_PREFERRED, health_text
 from ottla.cli.options import json_option
 from ottla.cli.tables import (
     Column,
@@ -57,9 +57,13 @@ def command(
 
     \b
     With --json: {"cluster_id", "controller_id", "brokers": [{"id", "host", "port", "rack",
-      "is_controller", "software", "version", "leads", "replicas", "size_bytes"}],
+      "is_controller", "software", "version", "leads", "replicas", "size_bytes", "counters"}],
       "missing_brokers": [ID], "topics", "internal_topics", "partitions", "groups", "size_bytes",
       "problems": {PROBLEM: PARTITIONS}}; unknown values are null.
+    Counters, which brokers of Ottla have, begin anew with each start: {"active_controller",
+      "session", "session_expirations", "isr_shrinks", "isr_expands", "elections",
+      "unclean_elections", "follower_lag_records_max", "loop_lag_ms_max"}. A broker counts
+      elections that it made as controller, and changes of the ISR where it leads.
     With --watch too: the same, with "time", on a line for each sample.
     """
     admin = cluster.admin()
@@ -74,9 +78,17 @@ def command(
     print_facts(_facts(found))
     print()
     print_table(_COLUMNS, _rows(found))
-    if any(found["problems"].values()) and sys.stdout.isatty():
-        print(f"\n{command_line('topics describe --unhealthy --internal')}")
+    if sys.stdout.isatty() and (hint := hint_for(found["problems"])):
+        print(f"\n{command_line(hint)}")
     return ExitCode.OK
+
+
+def hint_for(problems: Mapping[str, int]) -> str | None:
+    """What to run next. Leaders go back to the preferred replicas by themselves too, within
+    minutes."""
+    if any(count for name, count in problems.items() if name != NOT_PREFERRED):
+        return "topics describe --unhealthy --internal"
+    return "elect-leaders" if problems.get(NOT_PREFERRED) else None
 
 
 def _show(shown: Iterator[Json], *, as_json: bool) -> None:

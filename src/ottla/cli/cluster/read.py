@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,16 +14,13 @@ from ottla.cli.cluster.software import OTTLA_VERSION, UNKNOWN, software_of
 from ottla.cli.configs import Entry, described_configs
 from ottla.cli.errors import Failure
 from ottla.cli.groups.read import listed_groups
-from ottla.cli.health import (
-    OFFLINE,
-    UNDER_MIN_ISR,
-    UNDER_REPLICATED,
-    all_problems,
-    problems_by_topic,
-)
+from ottla.cli.health import WORST_FIRST, all_problems, problems_by_topic
 from ottla.cli.log_dirs import replicas_on_disk
 
 Json = dict[str, Any]
+
+OTTLA_COUNTERS = "ottla.counters"
+"""A setting of brokers of Ottla that cannot be set."""
 
 
 def described_cluster(cluster: Cluster, admin: AdminClient) -> Json:
@@ -57,6 +55,7 @@ def described_cluster(cluster: Cluster, admin: AdminClient) -> Json:
                 "leads": leads[node.id],
                 "replicas": holds[node.id],
                 "size_bytes": None if replicas is None else sizes[node.id],
+                "counters": counters_of(configs.get(str(node.id), {})),
             }
             for node in nodes
         ],
@@ -97,9 +96,18 @@ def _count_of_groups(admin: AdminClient) -> int | None:
 
 
 def _problems(counts: Mapping[str, int]) -> dict[str, int]:
-    """How many partitions have which. Another leader than the preferred one is not among them: that
-    is how a cluster is after a restart, and nothing is missing."""
-    return {name: counts.get(name, 0) for name in (OFFLINE, UNDER_REPLICATED, UNDER_MIN_ISR)}
+    """How many partitions have which."""
+    return {name: counts.get(name, 0) for name in WORST_FIRST}
+
+
+def counters_of(configs: Mapping[str, Entry]) -> Json | None:
+    """What a broker of Ottla counts. It tells that as a setting, since Kafka has no request for
+    it. None of other brokers."""
+    entry = configs.get(OTTLA_COUNTERS)
+    if entry is None or not entry["value"]:
+        return None
+    found = json.loads(entry["value"])
+    return found if isinstance(found, dict) else None
 
 
 def software_text(brokers: Iterable[Json]) -> str:

@@ -44,6 +44,17 @@ whatever the broker is at, they are not lost."""
 _ALL_RECORDS = "traffic"
 """The query that shows how far Spark is: it starts first, and the others read the same."""
 
+PIPELINE_SETTINGS = {
+    # On a laptop that slept, records are gone before Spark has read them: it goes on without.
+    "source.failOnDataLoss": "false",
+    # Spark removes files of a shuffle when Java has collected what stood for it, by itself
+    # every 30 minutes: by then they are many thousands.
+    "spark.cleaner.periodicGC.interval": "1min",
+    # Of a hundred batches, if nobody says otherwise: a demo goes back to none of them.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+"""Files of a demo stay few, and Java's memory small, however long it runs."""
+
 
 class Wanted(NamedTuple):
     """What the user asked for."""
@@ -92,14 +103,7 @@ class Spark(NamedTuple):
 
 
 def _spark(stack: ExitStack, cluster: Cluster) -> Spark:
-    settings = {
-        # On a laptop that slept, records are gone before Spark has read them: it goes on without.
-        "source.failOnDataLoss": "false",
-        # Spark removes files of a shuffle when Java has collected what stood for it, by itself
-        # every 30 minutes: by then they are many thousands.
-        "spark.cleaner.periodicGC.interval": "5min",
-    }
-    pipeline = ChildPipeline("activity", cluster.bootstrap, settings)
+    pipeline = ChildPipeline("activity", cluster.bootstrap, PIPELINE_SETTINGS)
     stack.enter_context(at_end(pipeline.end))
     stack.enter_context(pipeline)
     reader, keeper = ResultsReader(cluster), LakeKeeper(pipeline.lake)

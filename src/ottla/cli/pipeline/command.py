@@ -14,7 +14,6 @@ from ottla.cli.pipeline.options import (
     Given,
     checked_queries,
     job_argument,
-    known_job,
     need_extra,
     settings_options,
 )
@@ -24,7 +23,7 @@ from ottla.cli.pipeline.show import show
 from ottla.cli.pipeline.view import COLUMNS, input_text, row_of, status_json
 from ottla.cli.suggestions import CommandGroup
 from ottla.cli.tables import Column, heading, print_facts, print_json, print_table, size_text
-from ottla.pipeline.jobs.registry import summaries
+from ottla.pipeline.jobs.registry import find_job, summaries
 
 if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import Job, Settings
@@ -73,7 +72,7 @@ def describe(given: Given, name: str, as_json: bool) -> None:
 
     `ottla pipeline list` has the names. With the flags of a run it says what that run would do.
     """
-    job = known_job(name)
+    job = find_job(name)
     settings = given.settings(job)
     try:
         queries, problem = checked_queries(job, settings), None

@@ -12,7 +12,6 @@ import logging
 import sys
 import threading
 from contextlib import suppress
-from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,9 +46,9 @@ def log_accumulators(spark: SparkSession) -> None:
         server.handle_error = lambda *_: _log.exception("accumulators")
 
 
-class _LogFile(WatchedFileHandler):
-    """Java writes to the file too, and renames it when it is large. A disk that fails is no reason
-    to fail, nor to fill the terminal."""
+class _LogFile(logging.FileHandler):
+    """Java writes to the file too. A disk that fails is no reason to fail, nor to fill the
+    terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

@@ -120,10 +120,11 @@ def known_job(name: str) -> Job:
 def checked_queries(job: Job, settings: Settings) -> list[Query]:
     """All that can be wrong is told here, since Spark takes some seconds to start. Raises
     ValueError."""
-    from ottla.pipeline.source.read_options import ReadOptions
-
     queries = list(job.queries(settings))
     if settings.source:
+        need_extra()
+        from ottla.pipeline.source.read_options import ReadOptions
+
         topics = {} if _names_topics(settings.source) else {"subscribe": "any"}
         ReadOptions.parse(
             {"kafka.bootstrap.servers": settings.bootstrap, **topics, **settings.source},

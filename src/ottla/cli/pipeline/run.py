@@ -172,6 +172,7 @@ def _locked(lock: Any) -> Iterator[None]:
 
 
 def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
+    from ottla.pipeline.run.driver_garbage import freeze_imports
     from ottla.pipeline.run.runner import JobFailed, JobRun
 
     # Before Spark is started, which takes some seconds.
@@ -186,6 +187,7 @@ def _run(job: Job, settings: Settings, *, is_once: bool, as_json: bool) -> int:
         stack.callback(spark.stop)
         # Spark's own handler would only cancel what it computes.
         take_over()
+        freeze_imports()
         job_run = JobRun(
             *(job, settings, spark),
             is_once=is_once,

@@ -14,6 +14,9 @@ from ottla.config.definition import (
     settings_group,
 )
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+
 
 @settings_group
 class ReplicationSettings:
@@ -72,6 +75,12 @@ class ReplicationSettings:
         importance="high",
         change=CLUSTER_WIDE,
     )
+    ottla_state_change_log: str | None = setting(
+        STRING,
+        None,
+        doc="A file that gets a line for each change of a leader, an ISR, a replica's role, the "
+        "controller or this broker's session; if not set, there is none.",
+    )
     replica_alter_log_dirs_io_max_bytes_per_second: int = setting(
         LONG,
         LONG_MAX,
@@ -106,6 +115,12 @@ class ReplicationSettings:
         doc="How long a follower may be behind before it leaves the ISR.",
         importance="high",
     )
+    replica_selector_class: str | None = setting(
+        STRING,
+        None,
+        doc="Which replica consumers are sent to: Kafka's RackAwareReplicaSelector knows one in "
+        "the rack of the client (client.rack); if not set, the leader.",
+    )
     replica_socket_receive_buffer_bytes: int = setting(
         INT, 65_536, doc="The receive buffer of a follower's socket.", importance="high"
     )
@@ -138,15 +153,13 @@ class ReplicationSettings:
         INT,
         10,
         at_least(1),
-        doc="How many requests to ZooKeeper may be unanswered.",
+        doc="How many requests to ZooKeeper may be unanswered when much is read at once.",
         importance="high",
     )
     zookeeper_session_timeout_ms: int = setting(
         INT,
         18_000,
-        doc="After how long without contact ZooKeeper takes the broker for dead.",
+        doc="After how long without contact a broker is taken for dead, in ZooKeeper or in the "
+        "SQLite file that several brokers share.",
         importance="high",
-    )
-    zookeeper_set_acl: bool = setting(
-        BOOLEAN, False, doc="Whether znodes get access control lists.", importance="high"
     )

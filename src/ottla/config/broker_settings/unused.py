@@ -95,8 +95,8 @@ _NAMES = {
         remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
         remote.log.metadata.manager.listener.name remote.log.storage.manager.class.name
         remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-        replica.selector.class sasl.kerberos.kinit.cmd+ sasl.kerberos.service.name+
-        sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol+
+        sasl.kerberos.kinit.cmd+ sasl.kerberos.service.name+ sasl.mechanism.controller.protocol
+        sasl.mechanism.inter.broker.protocol+
         sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
         sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.sub
         sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
@@ -145,7 +145,8 @@ _NAMES = {
         remote.log.storage.system.enable sasl.oauthbearer.assertion.claim.jti.include
         ssl.allow.dn.changes ssl.allow.san.changes unstable.api.versions.enable
         unstable.feature.versions.enable zookeeper.metadata.migration.enable
-        zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.ocsp.enable
+        zookeeper.set.acl zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
+        zookeeper.ssl.ocsp.enable
     """,
     PASSWORD: """
         delegation.token.secret.key password.encoder.old.secret password.encoder.secret

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.config.broker import BrokerConfig
-from ottla.coordination.image import ClusterImage
 from ottla.coordinators.runtime import Runtime
 from ottla.coordinators.shard import ShardTimers
 from ottla.kernel.clock import Clock
+from ottla.metadata.image import ClusterImage
 
 if TYPE_CHECKING:
     from ottla.coordinators.groups.group_shard import GroupShard

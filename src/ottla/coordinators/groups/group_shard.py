@@ -25,9 +25,10 @@ from ottla.coordinators.groups.records import (
     OffsetCommitValue,
 )
 from ottla.coordinators.record import CoordinatorRecord, RecordType
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned, Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.slices import Steps
 from ottla.records.batch import NO_PRODUCER_ID
 from ottla.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup
 from ottla.wire.messages.consumer_group_heartbeat import (
@@ -76,15 +77,16 @@ class GroupShard:
 
     # -- members ----------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, client: Client) -> Result[JoinGroupResponse]:
+    def join(self, request: JoinGroupRequest, client: Client) -> Planned[JoinGroupResponse]:
         group = self._context.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
-            return self._classic.join(request, client)
+            has_offsets = self.offsets.knows(request.group_id)
+            return self._classic.join(request, client, has_offsets=has_offsets)
         if group.is_empty:
             return self._classic.join(request, client, self._consumer.delete(group))
         return self._consumer.classic.join(group, request, client)
 
-    def sync(self, request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest, client: Client) -> Planned[SyncGroupResponse]:
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._consumer.classic.sync(group, request, client)
@@ -96,7 +98,9 @@ class GroupShard:
             return self._consumer.classic.heartbeat(group, request, client)
         return self._classic.heartbeat(request, client)
 
-    def leave(self, request: LeaveGroupRequest, client: Client) -> Result[LeaveGroupResponse]:
+    def leave(
+        self, request: LeaveGroupRequest, client: Client
+    ) -> Steps[Result[LeaveGroupResponse]]:
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return self._consumer.classic.leave(group, request, client)
@@ -104,23 +108,23 @@ class GroupShard:
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client
-    ) -> Result[ConsumerGroupHeartbeatResponse]:
+    ) -> Steps[Result[ConsumerGroupHeartbeatResponse]]:
         return self._consumer.heartbeat(request, client)
 
     # -- offsets ----------------------------------------------------------------------------
 
     def commit_offsets(
         self, request: OffsetCommitRequest, client: Client
-    ) -> Result[OffsetCommitResponse]:
+    ) -> Steps[Result[OffsetCommitResponse]]:
         return self._commits.commit(request, client)
 
     def commit_transactional_offsets(
         self, request: TxnOffsetCommitRequest
-    ) -> Result[TxnOffsetCommitResponse]:
+    ) -> Steps[Result[TxnOffsetCommitResponse]]:
         """To be written within the producer's transaction."""
         return self._commits.commit_transactional(request)
 
-    def delete_offsets(self, request: OffsetDeleteRequest) -> Result[OffsetDeleteResponse]:
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Steps[Result[OffsetDeleteResponse]]:
         group = self._find(request.group_id)
         if group is not None:
             group.check_offset_delete()
@@ -138,6 +142,7 @@ class GroupShard:
                 if not is_read:
                     at = TopicPartition(topic.name, index)
                     records += self.offsets.delete(request.group_id, at)
+                yield
             response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
         return Result(response, records)
 
@@ -151,8 +156,12 @@ class GroupShard:
         """Made, deleted, or with more partitions."""
         self._consumer.topics_changed(names)
 
-    def topics_deleted(self, names: Iterable[str]) -> Result[None]:
-        return Result(None, list(self.offsets.delete_topics(names)), is_atomic=False)
+    def topics_deleted(self, names: Iterable[str]) -> Steps[Result[None]]:
+        records: list[CoordinatorRecord] = []
+        for record in self.offsets.delete_topics(names):
+            records.append(record)
+            yield
+        return Result(None, records, is_atomic=False)
 
     # -- groups -----------------------------------------------------------------------------
 
@@ -200,13 +209,13 @@ class GroupShard:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
-    def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
+    def delete_group(self, group_id: str) -> Steps[Result[DeletableGroupResult]]:
         group = self._find(group_id)
         if group is not None and not group.is_empty:
             raise KafkaError(
                 ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members: stop them first"
             )
-        records = self.offsets.delete_group(group_id)
+        records = yield from self.offsets.delete_group(group_id)
         records += self._tombstones(group_id, group)
         return Result(DeletableGroupResult(group_id=group_id), records)
 
@@ -283,8 +292,8 @@ class GroupShard:
             if isinstance(key, ConsumerGroupMetadataKey) and value is None:
                 self.offsets.replay_group_deleted(key.group_id)
 
-    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        self.offsets.end_transaction(producer_id, is_commit)
+    def end_transaction(self, producer_id: int, is_commit: bool) -> Steps[None]:
+        return self.offsets.end_transaction(producer_id, is_commit)
 
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         return self.offsets.replay_plain(key, value)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ottla.coordination.image import ClusterImage, TopicImage
 from ottla.coordinators.groups.context import TopicInfo
 from ottla.kernel.ids import TopicId
+from ottla.metadata.image import ClusterImage, TopicImage
 
 
 class ImageTopics:

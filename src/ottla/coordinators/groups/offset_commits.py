@@ -26,7 +26,7 @@ from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
-from ottla.kernel.slices import Slices
+from ottla.kernel.slices import Slices, Steps
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -60,7 +60,9 @@ class OffsetCommits:
 
     # -- plain ------------------------------------------------------------------------------
 
-    def commit(self, request: OffsetCommitRequest, client: Client) -> Result[OffsetCommitResponse]:
+    def commit(
+        self, request: OffsetCommitRequest, client: Client
+    ) -> Steps[Result[OffsetCommitResponse]]:
         check_partition = self._check(request, client)
         now_ms = self._context.now_ms()
         expire_timestamp = NO_TIMESTAMP
@@ -93,6 +95,7 @@ class OffsetCommits:
                     records.append(self._offsets.commit(request.group_id, at, committed))
                 except KafkaError as error:
                     answer.error_code = error.code
+                yield
         return Result(response, records)
 
     def _check(self, request: OffsetCommitRequest, client: Client) -> PartitionCheck | None:
@@ -126,7 +129,7 @@ class OffsetCommits:
 
     def commit_transactional(
         self, request: TxnOffsetCommitRequest
-    ) -> Result[TxnOffsetCommitResponse]:
+    ) -> Steps[Result[TxnOffsetCommitResponse]]:
         """The records have no id of the topic: Kafka's have none either, and what reads them
         takes an offset without one for the topic of that name."""
         check_partition = self._check_transactional(request)
@@ -139,6 +142,7 @@ class OffsetCommits:
                 TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers)
             )
             for asked in topic.partitions:
+                yield
                 answer = TxnOffsetCommitResponsePartition(partition_index=asked.partition_index)
                 answers.append(answer)
                 committed = CommittedOffset(

@@ -19,6 +19,7 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from ottla.kernel.slices import Steps
 from ottla.wire.codec import decoder
 
 # The schema that carries an explicit expiry (Produced by clients before 2.1), and today's.
@@ -108,12 +109,13 @@ class Offsets:
     ) -> CoordinatorRecord:
         """Raises KafkaError where the client's metadata is too large to keep. Kafka counts what
         Java does: units of UTF-16, whatever the setting is called."""
-        metadata_max = self._context.config().offset_metadata_max_bytes
-        if len(committed.metadata.encode("utf-16-le")) // 2 > metadata_max:
-            raise KafkaError(
-                ErrorCode.OFFSET_METADATA_TOO_LARGE,
-                f"the metadata of {at} is larger than offset.metadata.max.bytes={metadata_max}",
-            )
+        if committed.metadata:
+            metadata_max = self._context.config().offset_metadata_max_bytes
+            if len(committed.metadata.encode("utf-16-le")) // 2 > metadata_max:
+                raise KafkaError(
+                    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+                    f"the metadata of {at} is larger than offset.metadata.max.bytes={metadata_max}",
+                )
         has_expiry = committed.expire_timestamp != NO_TIMESTAMP
         value = OffsetCommitValue(
             offset=committed.offset,
@@ -133,11 +135,15 @@ class Offsets:
             return []
         return [_tombstone(group_id, at.topic, at.partition)]
 
-    def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
-        committed = [
-            _tombstone(group_id, topic, number) for topic, number, _ in self._all(group_id)
-        ]
-        return committed + list(self._pending_tombstones(group_id))
+    def delete_group(self, group_id: str) -> Steps[list[CoordinatorRecord]]:
+        records = []
+        for topic, number, _ in self._all(group_id):
+            records.append(_tombstone(group_id, topic, number))
+            yield
+        for record in self._pending_tombstones(group_id):
+            records.append(record)
+            yield
+        return records
 
     def _pending_tombstones(self, group_id: str) -> Iterator[CoordinatorRecord]:
         """For partitions that have nothing but offsets of open transactions."""
@@ -205,11 +211,12 @@ class Offsets:
         at = TopicPartition(key.topic, key.partition)
         self._pending.add(producer_id, key.group, at, pending)
 
-    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        for group_id, at, pending in self._pending.end(producer_id):
+    def end_transaction(self, producer_id: int, is_commit: bool) -> Steps[None]:
+        for group_id, at, pending in (yield from self._pending.end(producer_id)):
             if is_commit:
                 self._pending.overtake(group_id, at, pending.record_offset)
                 self._partitions(group_id, at.topic)[at.partition] = pending.committed
+            yield
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, CommittedOffset]:
         topics = self._groups.get(group_id)

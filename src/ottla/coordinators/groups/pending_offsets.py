@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.coordinators.groups.committed_offset import CommittedOffset
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.slices import Steps, sorted_in_steps
 
 
 class PendingOffset(NamedTuple):
@@ -57,7 +58,7 @@ class PendingOffsets:
         for producer_id in list(self.groups.get(group_id, {}).get(at, ())):
             self._remove(producer_id, group_id, at)
 
-    def end(self, producer_id: int) -> list[tuple[str, TopicPartition, PendingOffset]]:
+    def end(self, producer_id: int) -> Steps[list[tuple[str, TopicPartition, PendingOffset]]]:
         """Takes out what this producer's transaction has committed, and returns what may become
         visible."""
         taken: list[tuple[str, TopicPartition, PendingOffset]] = []
@@ -65,8 +66,8 @@ class PendingOffsets:
             pending = self._remove(producer_id, group_id, at)
             if pending is not None:
                 taken.append((group_id, at, pending))
-        taken.sort(key=lambda one: one[2].record_offset)
-        return taken
+            yield
+        return (yield from sorted_in_steps(taken, key=lambda one: one[2].record_offset))
 
     def _remove(self, producer_id: int, group_id: str, at: TopicPartition) -> PendingOffset | None:
         partitions = self.groups[group_id]

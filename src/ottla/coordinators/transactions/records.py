@@ -119,7 +119,7 @@ def encode_value(
 @lru_cache(maxsize=128)
 def _encode_partitions(partitions: frozenset[TopicPartition]) -> bytes:
     """Producers write to the same partitions again and again."""
-    topics = by_topic(partitions)
+    topics = by_topic(sorted(partitions))  # So that a simulation repeats.
     pieces = [unsigned_varint(len(topics) + 1)]
     for topic, numbers in topics.items():
         pieces.append(compact_string(topic.encode()))

@@ -75,7 +75,7 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         self._config = config
         self._producer_ids = producer_ids
         self._markers = markers
-        self._followups: dict[int, set[asyncio.Task[None]]] = {}
+        self._followups: dict[int, dict[asyncio.Task[None], None]] = {}
         """By partition: what goes on for its transactions, and ends with its leadership."""
 
     # -- producers --------------------------------------------------------------------------
@@ -285,14 +285,14 @@ class TransactionCoordinator(Runtime[TransactionShard]):
         self._keep(transactional_id, asyncio.get_running_loop().create_task(work))
 
     def _keep(self, transactional_id: str, task: asyncio.Task[None]) -> None:
-        running = self._followups.setdefault(self.partition_of(transactional_id), set())
-        running.add(task)
-        task.add_done_callback(running.discard)
+        running = self._followups.setdefault(self.partition_of(transactional_id), {})
+        running[task] = None
+        task.add_done_callback(lambda _: running.pop(task, None))
 
-    def resign(self, number: int) -> None:
+    def _unload(self, number: int) -> None:
         for task in self._followups.pop(number, ()):
             task.cancel()
-        super().resign(number)
+        super()._unload(number)
 
     async def close(self) -> None:
         running = [task for tasks in self._followups.values() for task in tasks]

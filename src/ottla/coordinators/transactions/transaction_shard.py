@@ -32,6 +32,7 @@ from ottla.coordinators.transactions.transaction import (
 )
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerId, ProducerIdAndEpoch, TopicPartition
+from ottla.kernel.slices import Steps
 from ottla.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.wire.messages import describe_transactions, list_transactions
 from ottla.wire.messages.describe_transactions import TopicData
@@ -88,7 +89,7 @@ class TransactionShard:
     def __init__(self, context: TransactionContext) -> None:
         self._context = context
         self._transactions: dict[str, Transaction] = {}
-        self._ongoing: set[str] = set()
+        self._ongoing: dict[str, None] = {}
         """Which may time out."""
 
     # -- producers --------------------------------------------------------------------------
@@ -357,7 +358,7 @@ class TransactionShard:
         transactional_id = key.transactional_id
         if value is None:
             self._transactions.pop(transactional_id, None)
-            self._ongoing.discard(transactional_id)
+            self._ongoing.pop(transactional_id, None)
             return
         assert isinstance(value, TransactionLogValue), "there is one type of records"
         try:
@@ -372,12 +373,13 @@ class TransactionShard:
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
-            self._ongoing.add(transactional_id)
+            self._ongoing[transactional_id] = None
         else:
-            self._ongoing.discard(transactional_id)
+            self._ongoing.pop(transactional_id, None)
 
-    def end_transaction(self, producer_id: int, is_commit: bool) -> None:
+    def end_transaction(self, producer_id: int, is_commit: bool) -> Steps[None]:
         """A client can name this log as a partition of its transaction, but not write to it."""
+        yield from ()
 
     def replay_plain(self, key: bytes, value: bytes) -> bool:
         return False

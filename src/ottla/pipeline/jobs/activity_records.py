@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from ottla.pipeline.jobs.times import FROM_THE_FUTURE
 
 PAGE_VIEW, SEARCH, CLICK = TYPES = ("page_view", "search", "click")
-NEEDED = ("value", "timestamp")
 FIELDS = ("id", "type", "time", "user", "page", "query", "target")
 
 _SEAL = "_seal"
@@ -22,7 +21,7 @@ _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.]\d{1,6})?Z\z"
 
 def parsed(rows: DataFrame) -> DataFrame:
     """Every row, with its fields and a `reason`: what is wrong with it, or null. The fields of a
-    broken row mean nothing. Of `rows` only the columns in `NEEDED` are."""
+    broken row mean nothing. Of `rows` only `value` and `timestamp` are."""
     text = F.col("value").cast("string")
     whole = rows.columns
     rows = rows.withColumn("_text", F.when(F.is_valid_utf8(text), text))

@@ -1,5 +1,6 @@
 """The logs pipeline: log lines of many services in one table, and how many of them are errors.
-This module needs Spark; docs/pipelines/logs.md has the definitions.
+docs/pipelines/logs.md has the definitions. What needs Spark is imported when a query starts: to
+describe a pipeline takes none.
 """
 
 from __future__ import annotations
@@ -8,10 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-
-from ottla.pipeline.jobs import log_columns
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings
 from ottla.pipeline.jobs.keyed_records import iso, keyed_records
 from ottla.pipeline.jobs.log_lines import ERROR
@@ -27,12 +24,17 @@ RATES_TABLE = "logs_error_rates"
 RATES_TOPIC = "logs-error-rates"
 
 _SOURCE = ("topic", "partition", "offset")
-_ALL = (*log_columns.LINES.names, *log_columns.RECORD.names)
 
 
-def parsed(rows: DataFrame, names: Sequence[str] = _ALL) -> DataFrame:
-    """A row for each record: of these columns, and `reason`, which is null where the line is whole.
-    Where it is not, nothing of the line is there."""
+def parsed(rows: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
+    """A row for each record: of these columns (without names: of all), and `reason`, which is
+    null where the line is whole. Where it is not, nothing of the line is there."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from ottla.pipeline.jobs import log_columns
+
+    if names is None:
+        names = (*log_columns.LINES.names, *log_columns.RECORD.names)
     parse = partial(_parsed_batches, names=tuple(names))
     return rows.mapInArrow(parse, from_arrow_schema(log_columns.schema(names)))
 
@@ -40,6 +42,8 @@ def parsed(rows: DataFrame, names: Sequence[str] = _ALL) -> DataFrame:
 def _parsed_batches(
     batches: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
+    from ottla.pipeline.jobs import log_columns
+
     for batch in batches:
         yield log_columns.parsed(batch, names)
     keep_imports()
@@ -47,11 +51,17 @@ def _parsed_batches(
 
 def lines(whole: DataFrame) -> DataFrame:
     """The table of lines."""
+    from pyspark.sql import functions as F
+
+    from ottla.pipeline.jobs import log_columns
+
     return whole.select(*log_columns.LINES.names, *_SOURCE, F.to_date("time").alias("day"))
 
 
 def error_rates(parsed: DataFrame, watermark: str) -> DataFrame:
     """One row for each minute and service that has lines, when it is final."""
+    from pyspark.sql import functions as F
+
     is_error = F.col("level").eqNullSafe(ERROR)
     return (
         parsed.where("reason is null")
@@ -70,6 +80,8 @@ def error_rates(parsed: DataFrame, watermark: str) -> DataFrame:
 
 
 def rate_records(rates: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
     return keyed_records(rates.drop("day"), F.col("service"), iso("minute"))
 
 

@@ -1,5 +1,6 @@
 """The metrics pipeline: what hosts measure, in windows of 10 s, 1 min and 1 h, and alarms by rules.
-This module needs Spark; docs/pipelines/metrics.md has the definitions.
+docs/pipelines/metrics.md has the definitions. What needs Spark is imported when a query starts: to
+describe a pipeline takes none.
 
 Windows of all three lengths come out of one aggregation, so that a record is read and parsed once.
 """
@@ -10,15 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
-
-from ottla.pipeline.jobs import metric_samples
 from ottla.pipeline.jobs.alarms import RULES, WINDOWS_S, Rule, read_rules
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
 from ottla.pipeline.jobs.keyed_records import iso, keyed_records
-from ottla.pipeline.jobs.metric_samples import SAMPLES
 from ottla.pipeline.kept_imports import keep_imports
 from ottla.pipeline.lake import dead_letters
 
@@ -39,28 +34,40 @@ RANK_ERROR = 0.0035
 
 def samples(rows: DataFrame) -> DataFrame:
     """(time, host, metric, value) of the records that are whole."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from ottla.pipeline.jobs.metric_samples import SAMPLES
+
     return rows.select("value", "timestamp").mapInArrow(_whole, from_arrow_schema(SAMPLES))
 
 
 def broken(rows: DataFrame) -> DataFrame:
     """The records that are not, with the reason."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
     schema = StructType([*rows.schema, StructField("reason", StringType())])
     return rows.mapInArrow(_broken, schema)
 
 
 # By name, so that Spark's Python workers import them.
 def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from ottla.pipeline.jobs import metric_samples
+
     yield from map(metric_samples.whole, batches)
     keep_imports()
 
 
 def _broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from ottla.pipeline.jobs import metric_samples
+
     yield from map(metric_samples.broken, batches)
     keep_imports()
 
 
 def windows(samples: DataFrame, watermark: str) -> DataFrame:
     """One row for each window of each metric of each host, when it is final."""
+    from pyspark.sql import functions as F
+
     samples = samples.withWatermark("time", watermark)
     spans = F.array(*(_span(name, length_s) for name, length_s in WINDOWS_S.items()))
     # Spark knows a window's place in time by what the column of the time says of its watermark.
@@ -98,6 +105,8 @@ def windows(samples: DataFrame, watermark: str) -> DataFrame:
 
 def _span(name: str, length_s: int) -> Column:
     """The window that a time is in, as Spark's own window() has it."""
+    from pyspark.sql import functions as F
+
     seconds = F.unix_seconds("time")
     start = seconds - F.pmod(seconds, F.lit(length_s))
     span = F.struct(
@@ -109,11 +118,15 @@ def _span(name: str, length_s: int) -> Column:
 
 def percentile(sketch: str, percent: int) -> Column:
     """By nearest rank, of a column of sketches."""
+    from pyspark.sql import functions as F
+
     return F.kll_sketch_get_quantile_double(sketch, F.lit(percent / 100))
 
 
 def alarms(windows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     """One row for each window and rule whose threshold it is beyond."""
+    from pyspark.sql import functions as F
+
     found = F.array(*(_alarm(rule) for rule in rules)) if rules else F.expr(_NO_ALARM)
     return windows.select("*", F.explode(F.array_compact(found)).alias("alarm")).select(
         "alarm.*", "host", "metric", "window_length", "window_start", "window_end", "day"
@@ -128,6 +141,8 @@ _NO_ALARM = (
 
 def _alarm(rule: Rule) -> Column:
     """Null where there is none."""
+    from pyspark.sql import functions as F
+
     value = F.col(rule.aggregate).cast("double")
     is_beyond = value > rule.threshold if rule.is_above else value < rule.threshold
     is_named = F.col("host").like(like_of(rule.host))
@@ -151,6 +166,8 @@ def like_of(pattern: str) -> str:
 
 
 def alarm_records(alarms: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
     key = (F.col("rule"), F.col("host"), iso("window_start"))
     return keyed_records(alarms.drop("day"), *key)
 

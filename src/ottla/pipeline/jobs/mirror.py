@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ottla.pipeline.jobs.job import Batch, Job, JobOption, Query, Settings
-from ottla.pipeline.jobs.mirror_hops import HEADER
 from ottla.pipeline.source.given_options import (
     GivenOptions,
     OptionError,
@@ -131,6 +130,8 @@ def mirrored(rows: DataFrame, source_id: str, target_id: str) -> DataFrame:
     """As they are, each with one header more. Those that have been in the target before are left
     out. They stay in the tasks that have read them."""
     from pyspark.sql import functions as F
+
+    from ottla.pipeline.jobs.mirror_hops import HEADER
 
     def was_there(header: Column) -> Column:
         is_target = F.startswith(header["value"].cast("string"), F.lit(f"{target_id}:"))

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ottla.pipeline.lake.schema import LakeError
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -35,6 +33,8 @@ def split(parsed: DataFrame) -> tuple[DataFrame, DataFrame]:
 def append(lake: Lake, letters: DataFrame, commit: Commit, *, query: str) -> bool:
     """To the table, which all queries share; a replay replaces those of its own query. Partitioned
     by the day of the record, in the time zone of the session. Answers as LakeTable.append does."""
+    from ottla.pipeline.lake.schema import LakeError
+
     if not _NAME.fullmatch(query):
         raise LakeError(f"{query!r} is no name of a query; remedy: use letters, digits, _ . and -")
     rows = letters.select(*_COLUMNS).selectExpr(

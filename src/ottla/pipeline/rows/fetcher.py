@@ -22,6 +22,7 @@ from ottla.client.blocking_cluster import (
     InFlight,
 )
 from ottla.client.blocking_topics import describe_configs
+from ottla.client.cluster import Node
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, topic_id_text
 from ottla.pipeline.rows.columns import COLUMNS
@@ -71,7 +72,10 @@ class Fetcher:
 
     A topic that was deleted and made anew under its name is not the topic: with a `topic_id` that
     is INCONSISTENT_TOPIC_ID. Offsets that retention has deleted are DataLoss, or left out with
-    `is_loss_allowed`."""
+    `is_loss_allowed`.
+
+    With a `rack_id` the leader may name a follower that is nearer (KIP-392), and records are read
+    from there. Whatever goes wrong with that, the leader is read from to the end of the range."""
 
     def __init__(
         self,
@@ -85,6 +89,7 @@ class Fetcher:
         columns: Sequence[str] = COLUMNS,
         max_bytes: int = FETCH_BYTES,
         is_loss_allowed: bool = False,
+        rack_id: str = "",
     ) -> None:
         self._cluster = cluster
         self._topic_partition = topic_partition
@@ -94,6 +99,9 @@ class Fetcher:
         self._columns = columns
         self._max_bytes = max_bytes
         self._is_loss_allowed = is_loss_allowed
+        self._rack_id = rack_id
+        self._follower: Node | None = None
+        """That is read from instead of the leader."""
         self._sent: _Sent | None = None
         self._nothing: _Nothing | None = None
         self.offset = start_offset
@@ -145,7 +153,25 @@ class Fetcher:
         return None
 
     def _fetch(self) -> _Content:
-        """One step of `retrying`: of what was sent ahead, else anew."""
+        """One step of `retrying`."""
+        while True:
+            is_at_follower = self._follower is not None
+            try:
+                content = self._fetch_once()
+            except (ClientError, KafkaError):
+                if not is_at_follower:
+                    raise
+                self._stay_with_leader()
+            else:
+                if content is not None:
+                    return content
+
+    def _stay_with_leader(self) -> None:
+        self._follower = self._sent = self._nothing = None
+        self._rack_id = ""
+
+    def _fetch_once(self) -> _Content | None:
+        """What was sent ahead, else anew. None where the answer names a follower to read from."""
         sent, self._sent = self._sent, None
         nothing, self._nothing = self._nothing, None
         if sent is None or sent.offset != self.offset:
@@ -155,6 +181,8 @@ class Fetcher:
             raise KafkaError(ErrorCode(response.error_code), f"fetching {self._topic_partition}")
         for topic in response.responses:
             for partition in topic.partitions:
+                if partition.preferred_read_replica >= 0 and self._goes_to(partition):
+                    return None
                 return self._content(partition, nothing)
         if response.throttle_time_ms:
             # A client that is beyond its quota gets nothing until then (KIP-219).
@@ -163,6 +191,15 @@ class Fetcher:
                 f"the quota of this client holds back {self._topic_partition}",
             )
         raise CorruptRecord(f"a fetch of {self._topic_partition} was answered with nothing")
+
+    def _goes_to(self, partition: PartitionData) -> bool:
+        """The follower that the leader names. One that is not known is done without."""
+        if not self._rack_id or self._follower is not None:
+            return False
+        self._follower = self._cluster.node(partition.preferred_read_replica)
+        if self._follower is None:
+            self._stay_with_leader()
+        return True
 
     def _content(self, partition: PartitionData, nothing: _Nothing | None) -> _Content:
         """`nothing` is what came before, if that was so."""
@@ -221,7 +258,7 @@ class Fetcher:
             self._sent = None  # whatever it is, asking again in its turn shows it
 
     def _send(self, offset: int) -> _Sent:
-        topic, node, leader_epoch = self._cluster.leader(self._topic_partition)
+        topic, leader, leader_epoch = self._cluster.leader(self._topic_partition)
         if NO_TOPIC_ID not in (self._topic_id, topic.topic_id) and topic.topic_id != self._topic_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -240,12 +277,15 @@ class Fetcher:
             max_bytes=self._max_bytes,
             isolation_level=self._isolation_level,
             topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[partition])],
+            rack_id=self._rack_id,
         )
         has_id = topic.topic_id != NO_TOPIC_ID
         version_max = None if has_id else _NAMES_UP_TO
         return _Sent(
             offset,
-            self._cluster.begin(request, FetchResponse, node=node, version_max=version_max),
+            self._cluster.begin(
+                request, FetchResponse, node=self._follower or leader, version_max=version_max
+            ),
         )
 
     def _skip_lost(self, error: KafkaError) -> None:

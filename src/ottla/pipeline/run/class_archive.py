@@ -4,7 +4,8 @@ result of the activity pipeline: 7 s of processor time in Java, where it was 11 
 
 Java writes it when it ends, after a run that has loaded them: 20 s of processor time, 180 MB. So it
 is not a user's run that does that, but one made for it (`ottla pipeline prepare`). It is for one
-Java and one Spark. Java itself checks that it is for these jars; one that is broken is deleted.
+Java and one Spark. Java itself checks that it is for these jars, by their paths and times: so
+clones of the repository share none. One that is broken is deleted, and one whose clone is gone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from ottla.pipeline.run.user_cache import cache_folder
 _UNUSED_S = 30 * 86_400
 _BASE_TIMEOUT_S = 300
 _BASE, _LOG, _UNFINISHED = ".base", ".log", ".part"
+_LOCK = ".lock"
+"""Whoever makes an archive has it. It says where the archive's Spark is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class ClassArchive:
     """Of one Java and one Spark, whether it is there or not."""
 
     stem: Path
+    spark_home: Path
 
     @classmethod
     def of(cls, runtime: Path, spark_home: Path) -> ClassArchive | None:
@@ -43,7 +47,8 @@ class ClassArchive:
             folder = cache_folder()
         except OSError:
             return None
-        return cls(folder / f"classes-{hashlib.sha256(repr(known).encode()).hexdigest()[:12]}")
+        name = f"classes-{hashlib.sha256(repr(known).encode()).hexdigest()[:12]}"
+        return cls(folder / name, spark_home.absolute())
 
     def path(self) -> Path | None:
         """Its name has its size: Java dies of one that is cut off."""
@@ -93,11 +98,15 @@ class ClassArchive:
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
         """Whoever makes it has this; False where another process has it. Removes what was left by
-        one that was killed, and what nobody has used for a month."""
-        with _lock(self.stem.with_suffix(".lock")) as is_ours:
+        one that was killed, what is of a Spark that is gone, and what nobody has used for a month.
+        """
+        path = self.stem.with_suffix(_LOCK)
+        with _lock(path) as is_ours:
             if is_ours:
+                path.write_text(str(self.spark_home))
                 self._made.unlink(missing_ok=True)
                 _delete_unused(self.stem.parent)
+                _delete_orphans(self.stem.parent)
             try:
                 yield is_ours
             finally:
@@ -140,7 +149,7 @@ class ClassArchive:
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
     """False where another process has it."""
-    with open(path, "w") as lock:
+    with open(path, "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,6 +165,15 @@ def _delete_unused(folder: Path) -> None:
                 if time.time() - path.stat().st_mtime > _UNUSED_S:
                     path.unlink()
     for path in folder.glob(f"classes-*{_UNFINISHED}"):
-        with _lock(folder / f"{path.name.partition('.')[0]}.lock") as is_free:
+        with _lock(folder / f"{path.name.partition('.')[0]}{_LOCK}") as is_free:
             if is_free:
                 path.unlink(missing_ok=True)
+
+
+def _delete_orphans(folder: Path) -> None:
+    for path in folder.glob(f"classes-*{_LOCK}"):
+        with contextlib.suppress(OSError), _lock(path) as is_free:
+            home = path.read_text()
+            if is_free and home and not os.path.exists(home):
+                for left in folder.glob(f"{path.stem}[.-]*"):
+                    left.unlink(missing_ok=True)

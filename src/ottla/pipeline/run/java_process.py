@@ -15,10 +15,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ottla.pipeline.run.shared_log import SharedLog
 
 _POLL_S = 0.02
 _KILL_AFTER_S = 0.5
@@ -62,6 +65,11 @@ class JavaProcess:
                 # Ctrl-C is for this process, which ends the other in order.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
             )
+        self._has_ended = threading.Event()
+        keeper = threading.Thread(
+            target=SharedLog(log).keep_small, args=(self._has_ended,), name="ottla-log", daemon=True
+        )
+        keeper.start()
         # Holds it too: if it were collected, its standard input would be closed.
         atexit.register(self.end)
 
@@ -104,6 +112,7 @@ class JavaProcess:
                 is_signal = exit_code < 0
                 self.died_of = f"signal {-exit_code}" if is_signal else f"exit code {exit_code}"
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._has_ended.set()
         atexit.unregister(self.end)
 
     def kill(self) -> None:

@@ -9,14 +9,13 @@ it out.
 from __future__ import annotations
 
 import functools
-import json
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import DataFrame
 
@@ -24,6 +23,7 @@ from ottla.client.blocking_topics import create_topics
 from ottla.pipeline.jobs.job import Batch, Job, Query, Settings, offset_ranges
 from ottla.pipeline.lake.lake import Lake, LakeCommit
 from ottla.pipeline.run.causes import cause_of
+from ottla.pipeline.run.driver_garbage import DriverGarbage
 from ottla.pipeline.run.lag import LagListener, QueryWatcher
 from ottla.pipeline.run.progress import BatchProgress, ProgressFolder, QueryProgress
 from ottla.pipeline.run.replay import Replay, ReplayCommit, checkpoints_of, replay_of
@@ -34,7 +34,6 @@ from ottla.pipeline.source.given_options import CONNECTION_OPTIONS, Connection, 
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import QueryProgressEvent
     from pyspark.sql.streaming.query import StreamingQuery
 
     from ottla.pipeline.lake.table import Commit
@@ -116,6 +115,7 @@ class JobRun:
             # Where the output is a topic the transaction has the offsets, and the ledger in them.
             {one.query.name: one.progress.group for one in self._queries if not one.query.topics},
         )
+        self._garbage = DriverGarbage()
         self._upkept_s = 0.0
         self._started_s = 0.0
         self._has_result = False
@@ -164,6 +164,7 @@ class JobRun:
                 self._upkeep(is_last=False)
         except Exception as error:
             self._fail(None, error)
+        self._garbage.collect_if_due()
         return running
 
     def stop_after_batch(self) -> bool:
@@ -421,9 +422,8 @@ class _Watcher(QueryWatcher):
         self._queries = queries
         self._on_batch = on_batch
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        said = json.loads(event.progress.json)
-        one = self._queries.get(said.get("name"))
+    def on_progress(self, said: dict[str, Any]) -> None:
+        one = self._queries.get(said.get("name") or "")
         # While nothing comes Spark repeats the batch before, without rows.
         if one is not None and "addBatch" in said["durationMs"]:
             self._on_batch(one, BatchProgress.parse(said))

@@ -44,20 +44,24 @@ _EVERYWHERE = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
+_KEPT_FOR_PAGES = {
+    # Spark keeps these for its web pages, which are off: by default a thousand of each, with the
+    # text of every plan.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+}
+
 _LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
+appender.file.type = File
 appender.file.name = file
 appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 10MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 2
 """
 
 
@@ -161,6 +165,7 @@ def session_settings(master: str, folder: Path) -> dict[str, str]:
     found = {
         **_EVERYWHERE,
         "spark.ui.enabled": "false",
+        **_KEPT_FOR_PAGES,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str((folder / "warehouse").resolve()),
         _JAVA_OPTIONS: (

@@ -52,6 +52,7 @@ _KNOWN = (
     "columns",
     *CONNECTION_OPTIONS,
     RETRY_OPTION,
+    "kafka.client.rack",
     "kafka.group.id",
     "kafka.isolation.level",
     "kafka.max.partition.fetch.bytes",
@@ -64,7 +65,6 @@ _NO_EFFECT = (
     *CLIENT_OPTIONS_WITHOUT_EFFECT,
     "kafka.allow.auto.create.topics",
     "kafka.check.crcs",
-    "kafka.client.rack",
     "kafka.exclude.internal.topics",
     "kafka.fetch.max.bytes",
     "kafka.fetch.max.wait.ms",
@@ -144,6 +144,8 @@ class ReadOptions:
     columns: tuple[str, ...]
     isolation_level: int
     fetch_bytes: int
+    rack_id: str
+    """Where the tasks run: followers in the same rack are read from."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
@@ -169,6 +171,7 @@ class ReadOptions:
             columns=_columns(given),
             isolation_level=_isolation_level(given),
             fetch_bytes=given.parsed("kafka.max.partition.fetch.bytes", positive) or FETCH_BYTES,
+            rack_id=given.text("kafka.client.rack") or "",
         )
 
 

@@ -345,6 +345,7 @@ def _read_range(
         columns=options.columns,
         max_bytes=options.fetch_bytes,
         is_loss_allowed=is_loss_allowed,
+        rack_id=options.rack_id,
     )
     try:
         yield from fetcher

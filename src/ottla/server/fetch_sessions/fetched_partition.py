@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicId
 from ottla.replication.partition import Partition
+from ottla.replication.remote_replica import RemoteReplica
 from ottla.wire.messages.fetch import FetchPartition
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class FetchedPartition:
     the client forgets the partition or the session ends."""
 
     __slots__ = (
+        "_replica",
         "_sent_high_watermark",
         "_sent_log_start_offset",
         "_session",
@@ -28,9 +30,12 @@ class FetchedPartition:
         "current_leader_epoch",
         "fetch_offset",
         "index",
+        "is_position_new",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "partition",
+        "place",
         "topic",
     )
 
@@ -38,10 +43,14 @@ class FetchedPartition:
     """Only while it watches: most fetches without a session never do, and the two would be a cycle
     that is left behind (see `kernel.garbage`)."""
 
+    place: int
+    """Among the others of its session, which gives it out."""
+
     def __init__(self, topic: TopicKey, index: int) -> None:
         self.topic = topic
         self.index = index
         self.partition: Partition | None = None
+        self._replica: RemoteReplica | None = None
         self._sent_high_watermark = -1
         self._sent_log_start_offset = -1
         self._stable_offset = -1
@@ -52,6 +61,8 @@ class FetchedPartition:
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.log_start_offset = asked.log_start_offset
+        self.is_position_new = True
 
     # What the client knows
 
@@ -70,13 +81,30 @@ class FetchedPartition:
     def watch(self, partition: Partition, session: FetchSession) -> None:
         self._session = session
         self.partition = partition
-        partition.watchers[self] = None
+        if session.is_of_replica:
+            partition.replica_watchers[self] = None
+        else:
+            partition.watchers[self] = None
 
     def unwatch(self) -> None:
         if self.partition is not None:
             self.partition.watchers.pop(self, None)
-            self.partition = None
-            del self._session
+            self.partition.replica_watchers.pop(self, None)
+            self._leave()
+
+    def _leave(self) -> None:
+        self.partition = None
+        if self._replica is not None:
+            if self._replica.session is self._session:
+                self._replica.session = None
+            self._replica = None
+        del self._session
+
+    def count_for(self, replica: RemoteReplica, session: FetchSession) -> None:
+        """The fetches of this session, from now on."""
+        if self.partition is not None:
+            self._replica = replica
+            replica.session = session
 
     def records_added(self, partition: Partition, byte_count: int) -> None:
         session = self._session
@@ -87,6 +115,15 @@ class FetchedPartition:
         if wait.is_committed_only and self._is_held_back(partition):
             return
         wait.bytes_added(byte_count)
+
+    def offsets_moved(self, partition: Partition) -> None:
+        session = self._session
+        session.dirty[self] = None
+        session.look_again()
+
+    def answer(self, partition: Partition) -> None:
+        self._sent_high_watermark = -1
+        self.offsets_moved(partition)
 
     def note_stable(self, partition: Partition) -> None:
         """For a reader of committed records: how far it can see, and whether there is more."""
@@ -104,7 +141,6 @@ class FetchedPartition:
 
     def partition_closed(self, partition: Partition) -> None:
         session = self._session
-        self.partition = None
-        del self._session
+        self._leave()
         session.dirty[self] = None
         session.look_again()

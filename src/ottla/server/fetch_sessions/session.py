@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 
 from ottla.kernel.clock import Clock
 from ottla.kernel.errors import KafkaError
@@ -17,6 +18,8 @@ NO_SESSION = 0
 
 _A_LONG_TIME_S = 3600
 
+_place = attrgetter("place")
+
 Lookup = Callable[[TopicKey, int], Partition]
 """Raises KafkaError where there is no such partition to read."""
 
@@ -26,19 +29,23 @@ class FetchSession:
     is taken. A sessionless fetch has one of its own that ends with it. Gone in a crash: the
     client then hears that its session is unknown, and begins a new one.
 
-    A fetch collects: it looks at the `candidates`, and says of each whether it was `served` or
-    `read_to_end`. Where that was too little it waits (`begin_waiting`, `wait_for_bytes`) and
-    collects anew, until it has answered (`end_waiting`)."""
+    A fetch collects: it looks at the `candidates`. Where they have too little it waits
+    (`begin_waiting`, `wait_for_bytes`) and collects anew. When it answers it says which were
+    `served` and which `read_to_end`, and ends (`end_waiting`)."""
 
-    def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
+    def __init__(
+        self, session_id: int, uses_topic_ids: bool, *, is_of_replica: bool = False
+    ) -> None:
         self.id = session_id
+        self.is_of_replica = is_of_replica
+        """Of a broker that follows partitions of this one."""
         self.epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.last_used_s = 0.0
         self.partitions: dict[tuple[TopicKey, int], FetchedPartition] = {}
         self._isolation_level = 0
-        # These two are also for its partitions. Dirty are those which may have something to tell,
-        # the longest unserved first.
+        self._next_place = 0
+        # These two are also for its partitions. Dirty are those which may have something to tell.
         self.dirty: dict[FetchedPartition, None] = {}
         self.wait: Wait | None = None
 
@@ -54,6 +61,7 @@ class FetchSession:
                 if fetched is None:
                     fetched = FetchedPartition(key, asked.partition)
                     self.partitions[key, asked.partition] = fetched
+                    self._put_last(fetched)
                 fetched.update(asked)
                 self.dirty[fetched] = None
         for forgotten in request.forgotten_topics_data:
@@ -70,8 +78,11 @@ class FetchSession:
         return len(self.dirty if is_incremental else self.partitions)
 
     def candidates(self, is_incremental: bool) -> list[FetchedPartition]:
-        """Which partitions a fetch must look at."""
-        return list(self.dirty if is_incremental else self.partitions.values())
+        """Which partitions a fetch must look at, in their order: the first that has a batch gets
+        it, whatever its size, and what is full leaves nothing to those behind."""
+        if not is_incremental:
+            return list(self.partitions.values())
+        return sorted(self.dirty, key=_place)
 
     def find(self, fetched: FetchedPartition, lookup: Lookup) -> Partition:
         """The partition itself. A session that goes on watches it from now on, unless its client
@@ -82,14 +93,21 @@ class FetchSession:
         return partition
 
     def served(self, fetched: FetchedPartition) -> None:
-        """It goes behind those that wait, and stays dirty: there may be more."""
-        self.dirty.pop(fetched, None)
-        self.dirty[fetched] = None
+        """It goes behind all others, and stays dirty: there may be more."""
+        self._put_last(fetched)
+
+    def _put_last(self, fetched: FetchedPartition) -> None:
+        fetched.place = self._next_place
+        self._next_place += 1
 
     def read_to_end(self, fetched: FetchedPartition) -> None:
         self.dirty.pop(fetched, None)
 
     # To wait
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.wait is not None
 
     @contextmanager
     def listening(self, clock: Clock) -> Iterator[Wait]:

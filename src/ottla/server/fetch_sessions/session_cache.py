@@ -9,6 +9,7 @@ from ottla.kernel.clock import Clock
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.slices import Slices
 from ottla.server.fetch_sessions.session import NO_SESSION, FetchSession
+from ottla.server.fetching_replica import FetchingReplica
 from ottla.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 INITIAL_EPOCH = 0
@@ -47,13 +48,14 @@ class FetchSessionCache:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._close(request.session_id)
             asked_count = more_count + sum(len(topic.partitions) for topic in request.topics)
+            is_of_replica = FetchingReplica.of(request) is not None
+            session_id = NO_SESSION
             if (
-                request.session_epoch == FINAL_EPOCH
-                or self._partition_count + asked_count > PARTITION_COUNT_MAX
+                request.session_epoch != FINAL_EPOCH
+                and self._partition_count + asked_count <= PARTITION_COUNT_MAX
             ):
-                session = FetchSession(NO_SESSION, uses_topic_ids)
-            else:
-                session = FetchSession(self._new_id(), uses_topic_ids)
+                session_id = self._new_id(is_of_replica)
+            session = FetchSession(session_id, uses_topic_ids, is_of_replica=is_of_replica)
             session.update(request)
             if session.id != NO_SESSION:
                 self._partition_count += len(session.partitions)
@@ -85,7 +87,12 @@ class FetchSessionCache:
     def _unless_empty(self, session: FetchSession) -> tuple[FetchSession, bool]:
         if not session.partitions:
             self._close(session.id)  # There is nothing left to remember.
-            return FetchSession(NO_SESSION, session.uses_topic_ids), False
+            return (
+                FetchSession(
+                    NO_SESSION, session.uses_topic_ids, is_of_replica=session.is_of_replica
+                ),
+                False,
+            )
         return session, True
 
     def _resume(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession:
@@ -116,19 +123,29 @@ class FetchSessionCache:
             self._partition_count -= len(session.partitions)
             session.close()
 
-    def _new_id(self) -> int:
+    def _new_id(self, is_of_replica: bool) -> int:
         """NO_SESSION when every place is taken: the client then fetches without one."""
         if len(self._sessions) >= self._slot_count:
-            if not self._sessions:
+            giving_way = self._giving_way(is_of_replica)
+            if giving_way is None:
                 return NO_SESSION
-            oldest = next(iter(self._sessions.values()))
-            if self._clock.monotonic_s() - oldest.last_used_s < self._eviction_s:
-                return NO_SESSION
-            self._close(oldest.id)
+            self._close(giving_way.id)
         while True:
             session_id = self._rng.randrange(1, 1 << 31)
             if session_id not in self._sessions:
                 return session_id
+
+    def _giving_way(self, is_for_replica: bool) -> FetchSession | None:
+        """One that was unused for long enough; for a replica, which has thousands of partitions
+        and fetches all day, any of a consumer."""
+        for oldest in self._sessions.values():
+            if self._clock.monotonic_s() - oldest.last_used_s >= self._eviction_s:
+                return oldest
+            if not is_for_replica:
+                return None
+            if not oldest.is_of_replica:
+                return oldest
+        return None
 
 
 _PIECE = 64
@@ -158,4 +175,6 @@ def _piece(request: FetchRequest) -> FetchRequest:
         isolation_level=request.isolation_level,
         session_id=request.session_id,
         session_epoch=request.session_epoch,
+        replica_id=request.replica_id,
+        replica_state=request.replica_state,
     )

@@ -29,11 +29,16 @@ from ottla.wire.messages.alter_configs import (
 async def handle(
     services: Services, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
+    async def forward(resources: list[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        passed_on = AlterConfigsRequest(resources=resources, validate_only=request.validate_only)
+        return (await services.forwarding.ask(passed_on, AlterConfigsResponse)).responses
+
     responses = await change_configs(
         services,
         request.resources,
         _Replacement(services),
         AlterConfigsResourceResponse,
+        forward,
         validate_only=request.validate_only,
     )
     return AlterConfigsResponse(responses=responses)

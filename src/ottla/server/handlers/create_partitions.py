@@ -26,6 +26,7 @@ async def handle(
     async for topic in slices.of(request.topics):
         results[topic.name] = result = CreatePartitionsTopicResult(name=topic.name)
         try:
+            services.forwarding.check_controller()
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             assignments = topic.assignments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ottla.config.describe import describe_topic
-from ottla.controller.topics import USE_DEFAULT, NewTopic, check_partition_count
+from ottla.controller.topic_planning import USE_DEFAULT, NewTopic, check_partition_count
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
@@ -31,6 +31,7 @@ async def handle(
     results: list[CreatableTopicResult] = []
     async for topic in slices.of(request.topics):
         try:
+            services.forwarding.check_controller()
             check_partition_count(partition_count)
             if counts[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

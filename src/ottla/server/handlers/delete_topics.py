@@ -32,6 +32,7 @@ async def handle(
         )
         results.append(result)
         try:
+            services.forwarding.check_controller()
             if len(same) > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             await _delete(services, same[0], result)

@@ -42,8 +42,7 @@ def handle(
             DescribeClusterBroker(
                 broker_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
             )
-            for broker in image.brokers.values()
-            if (endpoint := broker.endpoints.get(context.listener_name)) is not None
+            for broker, endpoint in image.endpoints(context.listener_name)
         ],
     )
     if request.include_cluster_authorized_operations:

@@ -20,6 +20,8 @@ from ottla.config.describe import (
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
+from ottla.server.counters import NAME as COUNTERS
+from ottla.server.counters import described_counters
 from ottla.server.resources import (
     ResourceType,
     broker_of,
@@ -61,14 +63,14 @@ _SOFTWARE = Described(
 async def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
+    slices = Slices(services.clock)
     try:
-        for resource in request.resources:
+        async for resource in slices.of(request.resources):
             resource_type(resource.resource_type)
     except KafkaError as error:
-        return _refused(request, error)
+        return await _refused(request, error, slices)
     results: list[DescribeConfigsResult] = []
     known: dict[Hashable, DescribeConfigsResult] = {}
-    slices = Slices(services.clock)
     number = -1
     async for resource in slices.of(request.resources):
         number += 1
@@ -92,16 +94,21 @@ async def handle(
                     ErrorCode.INVALID_REQUEST,
                     f"A request describes at most {RESOURCE_COUNT_MAX} resources.",
                 )
-            result.configs = [
-                _entry(described, request) for described in _describe(services, resource)
-            ]
+            names = {name async for name in slices.of(resource.configuration_keys or ())}
+            described = _describe(services, resource, names)
+            if _wants_counters(resource, names):
+                described.append(await described_counters(services, slices))
+            result.configs = [_entry(each, request) for each in described]
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.message
+    await slices.empty(known)
     return DescribeConfigsResponse(results=results)
 
 
-def _refused(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConfigsResponse:
+async def _refused(
+    request: DescribeConfigsRequest, error: KafkaError, slices: Slices
+) -> DescribeConfigsResponse:
     """All of it, as Kafka does where a type of resource is unknown."""
     return DescribeConfigsResponse(
         results=[
@@ -111,7 +118,7 @@ def _refused(request: DescribeConfigsRequest, error: KafkaError) -> DescribeConf
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
             )
-            for resource in request.resources
+            async for resource in slices.of(request.resources)
         ]
     )
 
@@ -124,8 +131,10 @@ def _name_of(resource: DescribeConfigsResource) -> tuple[int, str, tuple[str, ..
     )
 
 
-def _describe(services: Services, resource: DescribeConfigsResource) -> list[Described]:
-    names = resource.configuration_keys
+def _describe(
+    services: Services, resource: DescribeConfigsResource, names: set[str]
+) -> list[Described]:
+    """Without names all of its settings."""
     kind = resource_type(resource.resource_type)
     if kind is ResourceType.TOPIC:
         check_topic(services, resource.resource_name)
@@ -145,6 +154,11 @@ def _describe(services: Services, resource: DescribeConfigsResource) -> list[Des
     if not names or _SOFTWARE.name in names:
         described.append(_SOFTWARE)
     return described
+
+
+def _wants_counters(resource: DescribeConfigsResource, names: set[str]) -> bool:
+    is_one_broker = resource.resource_type == ResourceType.BROKER and resource.resource_name != ""
+    return is_one_broker and (not names or COUNTERS in names)
 
 
 def _entry(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

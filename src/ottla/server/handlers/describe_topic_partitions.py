@@ -1,18 +1,17 @@
-"""DescribeTopicPartitions: partitions page by page (KIP-966), topics in the order of names."""
+"""DescribeTopicPartitions: partitions page by page (KIP-966), topics in the order of names.
+
+As Kafka: a partition has no error, whatever its leader is.
+"""
 
 from __future__ import annotations
 
 from ottla.controller.topic_names import check_topic_name
-from ottla.coordination.image import TopicImage
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import is_internal
 from ottla.kernel.slices import Slices
+from ottla.metadata.image import NO_LEADER, TopicImage
 from ottla.server.context import RequestContext
-from ottla.server.handlers.metadata import (
-    TOPIC_OPERATIONS,
-    offline_replicas,
-    partition_metadata,
-)
+from ottla.server.handlers.metadata import TOPIC_OPERATIONS, offline_replicas
 from ottla.server.services import Services
 from ottla.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -50,7 +49,7 @@ async def handle(
             response.topics.append(_unknown(name))
             continue
         last = min(len(topic.partitions), first + left)
-        response.topics.append(await _described(services, topic, first, last, slices))
+        response.topics.append(await _described(services, topic, first, last, context, slices))
         left -= max(0, last - first)
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
@@ -84,7 +83,12 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 async def _described(
-    services: Services, topic: TopicImage, first: int, last: int, slices: Slices
+    services: Services,
+    topic: TopicImage,
+    first: int,
+    last: int,
+    context: RequestContext,
+    slices: Slices,
 ) -> DescribeTopicPartitionsResponseTopic:
     described = DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -93,18 +97,17 @@ async def _described(
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
     async for partition in slices.of(topic.partitions[first:last]):
-        metadata = partition_metadata(offline_replicas(services, topic.name, partition), partition)
+        offline = offline_replicas(services, topic.name, partition, context.listener_name)
         described.partitions.append(
             DescribeTopicPartitionsResponsePartition(
-                error_code=metadata.error_code,
-                partition_index=metadata.partition_index,
-                leader_id=metadata.leader_id,
-                leader_epoch=metadata.leader_epoch,
-                replica_nodes=metadata.replica_nodes,
-                isr_nodes=metadata.isr_nodes,
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-                offline_replicas=metadata.offline_replicas,
+                partition_index=partition.partition,
+                leader_id=NO_LEADER if partition.leader in offline else partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=list(partition.eligible_leader_replicas),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=offline,
             )
         )
     return described

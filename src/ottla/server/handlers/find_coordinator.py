@@ -11,6 +11,7 @@ from ottla.coordinators.runtime import Runtime
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.kernel.slices import Slices
+from ottla.metadata.image import NO_LEADER
 from ottla.server.context import RequestContext
 from ottla.server.internal_topics import coordinator_topic
 from ottla.server.services import Services
@@ -65,12 +66,15 @@ async def _find(services: Services, key: str, key_type: int, listener_name: str)
             ErrorCode.COORDINATOR_NOT_AVAILABLE,
             f"{topic.name}-{number} is offline: the broker's log says why",
         )
-    broker = next((b for b in services.image.brokers.values() if b.id == leader), None)
-    endpoint = None if broker is None else broker.endpoints.get(listener_name)
+    endpoint = services.image.endpoint(leader, listener_name)
     if endpoint is None:
-        raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator is not on this listener now"
+        why = (
+            f"{topic.name}-{number} has no leader now"
+            if leader == NO_LEADER
+            else f"{topic.name}-{number} is led by broker {leader}, which cannot be reached by"
+            f" listener {listener_name} now"
         )
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
     return Coordinator(key=key, node_id=leader, host=endpoint.host, port=endpoint.port)
 
 

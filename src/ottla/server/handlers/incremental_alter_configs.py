@@ -27,11 +27,18 @@ from ottla.wire.messages.incremental_alter_configs import (
 async def handle(
     services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
+    async def forward(resources: list[AlterConfigsResource]) -> list[AlterConfigsResourceResponse]:
+        passed_on = IncrementalAlterConfigsRequest(
+            resources=resources, validate_only=request.validate_only
+        )
+        return (await services.forwarding.ask(passed_on, IncrementalAlterConfigsResponse)).responses
+
     responses = await change_configs(
         services,
         request.resources,
         _Alteration(services),
         AlterConfigsResourceResponse,
+        forward,
         validate_only=request.validate_only,
     )
     return IncrementalAlterConfigsResponse(responses=responses)

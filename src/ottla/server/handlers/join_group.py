@@ -6,13 +6,17 @@ v1 brought a rebalance time-out of its own, v4 demands a member id (KIP-394), v5
 
 from __future__ import annotations
 
-from ottla.kernel.errors import KafkaError
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import check_group_id, client_of
 from ottla.server.services import Services
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 PROTOCOL_IS_NULLABLE_SINCE = 7
+
+PROTOCOLS_MAX = 100
+"""Of one member. They are kept while it is one, and every rebalance goes through those of all
+members at once. Clients have one to three; Kafka has no limit but the size of a request."""
 
 
 async def handle(
@@ -21,6 +25,11 @@ async def handle(
     client = client_of(context)
     try:
         check_group_id(request.group_id)
+        if len(request.protocols) > PROTOCOLS_MAX:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"a member has at most {PROTOCOLS_MAX} protocols",
+            )
         return await services.groups.write(
             request.group_id, lambda shard: shard.join(request, client)
         )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.slices import Slices
+from ottla.replication.partition import LATEST_TIMESTAMP
 from ottla.server.context import RequestContext
+from ottla.server.replica_requests import check_replica_listener
 from ottla.server.services import Services
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -41,17 +43,39 @@ async def handle(
             try:
                 if seen[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                answer = await _find(
-                    services, topic.name, asked, is_committed_only, context.api_version
-                )
+                check_replica_listener(services, request.replica_id, context)
+                if request.replica_id >= 0 and asked.timestamp == LATEST_TIMESTAMP:
+                    answer = _log_end(services, topic.name, asked)
+                else:
+                    answer = await _find(
+                        services, topic.name, asked, is_committed_only, context.api_version
+                    )
             except KafkaError as error:
+                code = error.code
+                if code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < 5:
+                    code = ErrorCode.LEADER_NOT_AVAILABLE  # Clients ask again all the same.
                 answer = ListOffsetsPartitionResponse(
-                    partition_index=asked.partition_index, error_code=error.code
+                    partition_index=asked.partition_index, error_code=code
                 )
             answers[asked.partition_index] = answer
         partitions = list(answers.values())
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    await slices.empty(seen)
     return ListOffsetsResponse(topics=topics)
+
+
+def _log_end(
+    services: Services, topic: str, asked: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    """A follower begins there where it has nothing that the leader has. Consumers begin at the high
+    watermark."""
+    partition = services.replicas.partition(topic, asked.partition_index)
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        offset=partition.leader.end_offset,
+        leader_epoch=partition.leader_epoch,
+    )
 
 
 async def _find(

@@ -89,7 +89,8 @@ async def _in_order(
     }
     async for at, code in slices.of(refused.items()):
         codes[at] = code
-    return OffsetCommitResponse(
+    await slices.empty(refused)
+    answer = OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
@@ -105,3 +106,5 @@ async def _in_order(
             async for topic in slices.of(asked)
         ]
     )
+    await slices.empty(codes)
+    return answer

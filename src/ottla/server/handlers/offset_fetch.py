@@ -7,6 +7,8 @@ takes several groups at once, v9 fences members of the consumer protocol, v10 na
 
 from __future__ import annotations
 
+import asyncio
+
 from ottla.coordinators.groups.committed_offset import NO_EPOCH, NO_OFFSET, CommittedOffset
 from ottla.coordinators.groups.group_shard import GroupShard
 from ottla.coordinators.groups.offsets import OffsetsSeen
@@ -31,6 +33,8 @@ GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 ERROR_OF_THE_WHOLE_SINCE = 2
 
+GROUPS_AT_ONCE = 100
+
 
 async def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
@@ -39,6 +43,8 @@ async def handle(
     slices = Slices(services.clock)
     if version >= GROUPS_SINCE:
         asked = await slices.distinct(request.groups, lambda group: group.group_id)
+        if request.require_stable and len(asked) > 1:
+            return OffsetFetchResponse(groups=await _fetch_together(services, asked, version))
         return OffsetFetchResponse(
             groups=[
                 await _fetch(services, group, version, request.require_stable, slices)
@@ -54,6 +60,20 @@ async def handle(
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     fetched = await _fetch(services, group, version, request.require_stable, slices)
     return await _as_single(fetched, group, version, slices)
+
+
+async def _fetch_together(
+    services: Services, asked: list[OffsetFetchRequestGroup], version: int
+) -> list[OffsetFetchResponseGroup]:
+    """Stable ones of many groups. Each waits for followers: not one after another."""
+    found: list[OffsetFetchResponseGroup] = []
+    for first in range(0, len(asked), GROUPS_AT_ONCE):
+        fetching = [
+            _fetch(services, group, version, True, Slices(services.clock))
+            for group in asked[first : first + GROUPS_AT_ONCE]
+        ]
+        found += await asyncio.gather(*fetching)
+    return found
 
 
 async def _fetch(
@@ -82,7 +102,9 @@ async def _fetch(
         return shard.offsets.seen(group_id, wanted)
 
     try:
-        seen = await services.groups.read(group_id, read)
+        # Who commits in transactions goes on from these offsets: older ones would repeat records.
+        ask = services.groups.read_as_leader if require_stable else services.groups.read
+        seen = await ask(group_id, read)
     except KafkaError as error:
         response.error_code = error.code
         return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.slices import Slices
 from ottla.server.context import RequestContext
+from ottla.server.replica_requests import check_replica_listener
 from ottla.server.services import Services
 from ottla.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -24,7 +25,7 @@ async def handle(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    _find(services, topic.topic, asked)
+                    _find(services, request.replica_id, topic.topic, asked, context)
                     async for asked in slices.of(topic.partitions)
                 ],
             )
@@ -33,9 +34,16 @@ async def handle(
     )
 
 
-def _find(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _find(
+    services: Services,
+    replica_id: int,
+    topic: str,
+    asked: OffsetForLeaderPartition,
+    context: RequestContext,
+) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
+        check_replica_listener(services, replica_id, context)
         partition = services.replicas.partition(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
         epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)

@@ -19,12 +19,15 @@ from ottla.records.validation import check_is_a_batch, check_is_one_batch
 from ottla.replication.partition import Partition
 from ottla.server.context import RequestContext
 from ottla.server.errors import BadRequest
+from ottla.server.leader_hints import LeaderHints
 from ottla.server.produce_rules import ACKS_NONE, refusal, topic_name
 from ottla.server.services import Services
 from ottla.server.transactional_produce import Admission, is_transactional
 from ottla.storage.pending_write import Appended
 from ottla.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -192,7 +195,9 @@ class _Append:
         "_admission",
         "_answers",
         "_client_id",
+        "_hints",
         "_later",
+        "_listener_name",
         "_name",
         "_refused",
         "_request",
@@ -214,6 +219,8 @@ class _Append:
         self._acks = request.acks
         self._version = context.api_version
         self._client_id = context.client_id
+        self._listener_name = context.listener_name
+        self._hints: LeaderHints | None = None
         self._responses: list[TopicProduceResponse] = []
         self._later: list[tuple[PartitionProduceResponse, Partition, asyncio.Future[Appended]]] = []
 
@@ -250,10 +257,14 @@ class _Append:
                 guard = self._admission.guard_for(TopicPartition(name, data.index))
             partition = found
             appended = partition.leader.append(
-                records, acks=self._acks, produce_version=self._version, guard=guard
+                records,
+                acks=self._acks,
+                produce_version=self._version,
+                guard=guard,
+                timeout_ms=self._request.timeout_ms,
             )
         except KafkaError as error:
-            _set_error(answer, error, partition)
+            self._refuse(answer, error, partition, name)
             return
         if isinstance(appended, Appended):
             _set_appended(answer, partition, appended)
@@ -261,14 +272,37 @@ class _Append:
             self._later.append((answer, partition, appended))
 
     def answer(self) -> ProduceResponse | None:
-        return _acknowledged(self._request, ProduceResponse(responses=self._responses))
+        response = ProduceResponse(responses=self._responses)
+        if self._hints is not None:
+            response.node_endpoints = [NodeEndpoint(**node._asdict()) for node in self._hints.nodes]
+        return _acknowledged(self._request, response)
+
+    def _refuse(
+        self,
+        answer: PartitionProduceResponse,
+        error: KafkaError,
+        partition: Partition | None,
+        topic: str,
+    ) -> None:
+        _set_error(answer, error, partition)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if self._hints is None:
+                services = self._services
+                self._hints = LeaderHints(services.image, services.replicas, self._listener_name)
+            hint = self._hints.leader_of(topic, answer.index)
+            if hint is not None:
+                answer.current_leader = LeaderIdAndEpoch(**hint._asdict())
 
     async def answer_later(self) -> ProduceResponse | None:
-        for answer, partition, future in self._later:
-            try:
-                _set_appended(answer, partition, await future)
-            except KafkaError as error:
-                _set_error(answer, error, partition)
+        try:
+            for answer, partition, future in self._later:
+                try:
+                    _set_appended(answer, partition, await future)
+                except KafkaError as error:
+                    self._refuse(answer, error, partition, partition.topic_partition.topic)
+        finally:  # Where its client is gone, nobody waits for the others, either.
+            for _, _, future in self._later:
+                future.cancel()
         return self.answer()
 
 

@@ -18,6 +18,7 @@ from ottla.records.batch import NO_SEQUENCE
 from ottla.server.context import RequestContext
 from ottla.server.group_requests import check_group_id
 from ottla.server.services import Services
+from ottla.server.transaction_verification import Question
 from ottla.storage.verification import VerificationGuard
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -79,19 +80,23 @@ async def _ask_coordinator(
 ) -> None:
     """Raises KafkaError unless the transaction is open and has the partition: offsets that no
     marker follows would keep those who ask for stable ones waiting for ever."""
-    asked = (request.transactional_id, request.producer_id, request.producer_epoch, [at])
-    code = ErrorCode.NONE
-    if version >= IMPLICIT_ADD_SINCE:
-        try:
-            await services.transactions.add_partitions(*asked, transaction_version=2)
-        except KafkaError as error:
-            code = error.code
-    elif services.config.transaction_partition_verification_enable:
-        code = (await services.transactions.verify_partitions(*asked))[at]
+    is_added = version >= IMPLICIT_ADD_SINCE
+    if not is_added and not services.config.transaction_partition_verification_enable:
+        return
+    question = Question(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        [at],
+        is_verified_only=not is_added,
+    )
+    code = (await services.verification.ask(question))[at]
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     elif code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_IS_TOLD_SINCE:
         code = ErrorCode.INVALID_TXN_STATE
+    elif code is ErrorCode.NETWORK_EXCEPTION:
+        # Clients do not expect it. This one they try again, and look for no other coordinator.
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is not ErrorCode.NONE:
         raise KafkaError(code)
 
@@ -130,7 +135,7 @@ async def _answer(
         async for topic in slices.of(response.topics)
         async for one in slices.of(topic.partitions)
     }
-    return TxnOffsetCommitResponse(
+    answer = TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
@@ -149,3 +154,5 @@ async def _answer(
             if topic.partitions
         ]
     )
+    await slices.empty(codes)
+    return answer

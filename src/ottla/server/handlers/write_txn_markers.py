@@ -4,7 +4,7 @@ v2 names the version of the transaction (KIP-1228)."""
 
 from __future__ import annotations
 
-from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.slices import Slices
 from ottla.replication.leader import Marker
@@ -31,47 +31,49 @@ _NOT_READY = (
 async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
+    """All get their places, then all are waited for together."""
     slices = Slices(services.clock)
+    begun = [
+        services.markers.begin(TopicPartition(topic.name, number), marker)
+        async for asked in slices.of(request.markers)
+        for marker in (_marker(asked),)
+        async for topic in slices.of(asked.topics)
+        async for number in slices.of(topic.partition_indexes)
+    ]
+    # Whoever asks gives up its connection after the whole time, with all that is on it.
+    timeout_s = services.config.request_timeout_ms / 1000 / 2
+    codes = iter(await services.markers.settle(begun, timeout_s=timeout_s))
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=asked.producer_id, topics=await _write(services, asked, slices)
+                producer_id=asked.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=number, error_code=_told(next(codes))
+                            )
+                            async for number in slices.of(topic.partition_indexes)
+                        ],
+                    )
+                    async for topic in slices.of(asked.topics)
+                ],
             )
             async for asked in slices.of(request.markers)
         ]
     )
 
 
-async def _write(
-    services: Services, asked: WritableTxnMarker, slices: Slices
-) -> list[WritableTxnMarkerTopicResult]:
-    marker = Marker(
+def _marker(asked: WritableTxnMarker) -> Marker:
+    return Marker(
         producer_id=asked.producer_id,
         producer_epoch=asked.producer_epoch,
         is_commit=asked.transaction_result,
         coordinator_epoch=asked.coordinator_epoch,
         transaction_version=asked.transaction_version,
     )
-    return [
-        WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(
-                    partition_index=number,
-                    error_code=await _write_one(
-                        services, TopicPartition(topic.name, number), marker
-                    ),
-                )
-                async for number in slices.of(topic.partition_indexes)
-            ],
-        )
-        async for topic in slices.of(asked.topics)
-    ]
 
 
-async def _write_one(services: Services, at: TopicPartition, marker: Marker) -> ErrorCode:
-    try:
-        await services.markers.append(at, marker)
-    except KafkaError as error:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code in _NOT_READY else error.code
-    return ErrorCode.NONE
+def _told(code: ErrorCode) -> ErrorCode:
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_READY else code

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from ottla.kernel.ids import TopicId
 from ottla.wire.schema import (
+    OWN_TAGS,
     Request,
     Response,
     Struct,
@@ -40,6 +41,9 @@ class UpdateMetadataPartitionState(Struct):
     zk_version: int = int32()
     replicas: list[int] = array(int32())
     offline_replicas: list[int] = array(int32(), "4+")
+    # Ottla's own, for DescribeTopicPartitions (KIP-966).
+    eligible_leader_replicas: list[int] = array(int32(), "6+", tag=OWN_TAGS)
+    last_known_elr: list[int] = array(int32(), "6+", tag=OWN_TAGS + 1)
 
 
 class UpdateMetadataTopicState(Struct):
@@ -61,6 +65,9 @@ class UpdateMetadataBroker(Struct):
     v0_port: int = int32("0")
     endpoints: list[UpdateMetadataEndpoint] = array(UpdateMetadataEndpoint, "1+")
     rack: str | None = string("2+", nullable="0+")
+    # Ottla's own: a leader refuses fetches of a replica's earlier runs (KIP-903). Kafka 3.9 skips
+    # tags that it does not know.
+    epoch: int = int64("6+", tag=OWN_TAGS, default=-1)
 
 
 class UpdateMetadataRequest(Request, api_key=6, versions="0-8", flexible="6+"):

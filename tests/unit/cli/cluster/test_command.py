@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ottla.cli.client import Cluster
 from ottla.cli.cluster import command
-from ottla.cli.cluster.command import drawn, health_of
+from ottla.cli.cluster.command import drawn, health_of, hint_for
 from ottla.cli.main import main
 
 FOUND: dict[str, Any] = {
@@ -29,6 +29,7 @@ FOUND: dict[str, Any] = {
             "leads": 1000,
             "replicas": 2001,
             "size_bytes": 1_500_000,
+            "counters": {"elections": 3},
         }
         for id in (1, 2)
     ],
@@ -75,12 +76,25 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ({}, [], "ok"),
         ({"offline": 2, "under-replicated": 3}, [], "2 offline, 3 under-replicated"),
+        ({"not on preferred leader": 3}, [], "3 not on preferred leader"),
         ({"under-replicated": 3}, [2], "3 under-replicated; broker 2 is missing"),
         ({}, [2, 3], "brokers 2, 3 are missing"),
     ],
 )
 def test_health(problems: dict[str, int], missing: list[int], text: str) -> None:
     assert health_of({"problems": problems, "missing_brokers": missing}) == text
+
+
+@pytest.mark.parametrize(
+    ("problems", "hint"),
+    [
+        ({"offline": 0, "not on preferred leader": 0}, None),
+        ({"offline": 0, "not on preferred leader": 2}, "elect-leaders"),
+        ({"offline": 1, "not on preferred leader": 2}, "topics describe --unhealthy --internal"),
+    ],
+)
+def test_what_to_run_next(problems: dict[str, int], hint: str | None) -> None:
+    assert hint_for(problems) == hint
 
 
 def test_watch(capsys: pytest.CaptureFixture[str]) -> None:

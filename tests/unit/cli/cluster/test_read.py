@@ -34,7 +34,7 @@ class FakeCluster(FakeAdmin):
 
     def list_topics(self, topic: str | None = None, **_: Any) -> Any:
         topics: dict[str, list[tuple[int, list[int], list[int]]]] = {
-            "clicks": [(1, [1, 2], [1, 2]), (2, [2, 3], [2])],
+            "clicks": [(1, [2, 1], [1, 2]), (2, [2, 3], [2])],
             "__consumer_offsets": [(-1, [3], [])],
         }
         return SimpleNamespace(
@@ -71,6 +71,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 
 def test_brokers_health_and_totals(fake: Any) -> None:
+    fake.settings["1"] = {"ottla.counters": {"value": '{"elections": 3}'}}
     found = described_cluster(CLUSTER, fake)
 
     assert found["brokers"] == [
@@ -85,6 +86,7 @@ def test_brokers_health_and_totals(fake: Any) -> None:
             "leads": 1,
             "replicas": 1,
             "size_bytes": 100,
+            "counters": {"elections": 3},
         },
         {
             "id": 2,
@@ -97,6 +99,7 @@ def test_brokers_health_and_totals(fake: Any) -> None:
             "leads": 1,
             "replicas": 2,
             "size_bytes": 95,
+            "counters": None,
         },
     ]
     del found["brokers"]
@@ -109,7 +112,12 @@ def test_brokers_health_and_totals(fake: Any) -> None:
         "partitions": 3,
         "groups": 2,
         "size_bytes": 195,
-        "problems": {"offline": 1, "under-replicated": 2, "under-min-isr": 2},
+        "problems": {
+            "offline": 1,
+            "under-replicated": 2,
+            "under-min-isr": 2,
+            "not on preferred leader": 1,
+        },
     }
 
 

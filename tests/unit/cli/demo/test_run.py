@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.cli.demo.run import Demo, Spark, commands_to_try, settle
+from ottla.cli.demo.run import PIPELINE_SETTINGS, Demo, Spark, commands_to_try, settle
 from ottla.cli.errors import Failure
 from ottla.cli.interrupts import GRACE_S
 from ottla.cli.pipeline.results.activity_results import Results
@@ -154,3 +154,9 @@ def test_other_terminals_need_the_address_only_where_they_do_not_know_it(
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "far:9092")
     monkeypatch.setenv("OTTLA_COMMAND", "./ottla")
     assert commands_to_try("127.0.0.1:9092")[1] == "./ottla topics list --bootstrap 127.0.0.1:9092"
+
+
+def test_spark_keeps_little_of_what_is_done() -> None:
+    """tests/pipeline/test_demo_bounds.py runs a thousand batches with these."""
+    assert PIPELINE_SETTINGS["spark.cleaner.periodicGC.interval"] == "1min"
+    assert int(PIPELINE_SETTINGS["spark.sql.streaming.minBatchesToRetain"]) <= 10

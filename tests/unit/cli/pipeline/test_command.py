@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from ottla.cli.errors import ExitCode
 from ottla.cli.main import main
+from ottla.pipeline.jobs.registry import summaries
 from ottla.pipeline.run.progress import ProgressFolder, QueryProgress
 from ottla.pipeline.run.run_lock import RunLock
 
@@ -85,18 +86,31 @@ def test_status_of_what_ran_runs_and_died(
     assert (found["state"], found["process"]) == ("failed", None)
 
 
-def test_status_needs_nothing_of_the_extra(tmp_path: Path) -> None:
-    ProgressFolder(tmp_path).write(QueryProgress("logs", "lines", "a-group", state="ended"))
+def without_the_extra(*args: str) -> list[str]:
+    """The lines that `ottla pipeline` says."""
     program = (
         "import sys\n"
         "from ottla.cli.pipeline.options import EXTRA\n"
         "sys.modules.update(dict.fromkeys(EXTRA))\n"
         "from ottla.cli.main import main\n"
-        "sys.exit(main(['pipeline', 'status', 'logs', '--folder', sys.argv[1]]))"
+        "sys.exit(main(['pipeline', *sys.argv[1:]]))"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
+    command = [sys.executable, "-c", program, *args]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[0] == "logs: not running"
+    return done.stdout.splitlines()
+
+
+def test_status_needs_nothing_of_the_extra(tmp_path: Path) -> None:
+    ProgressFolder(tmp_path).write(QueryProgress("logs", "lines", "a-group", state="ended"))
+    assert without_the_extra("status", "logs", "--folder", str(tmp_path))[0] == "logs: not running"
+
+
+@pytest.mark.parametrize(("name", "summary"), summaries().items())
+def test_describe_needs_nothing_of_the_extra(name: str, summary: str) -> None:
+    given = ["--topics", "a", "--set", "target=b:1"] if name == "mirror" else []
+    lines = without_the_extra("describe", name, *given)
+    assert lines[0] == f"{name}: {summary}"
+    assert any(f"ottla-pipeline-{name}." in line for line in lines)
 
 
 def test_status_of_a_folder_needs_a_name(

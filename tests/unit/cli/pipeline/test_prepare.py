@@ -78,7 +78,7 @@ class Spark:
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
-    found = ClassArchive(tmp_path / "classes-0")
+    found = ClassArchive(tmp_path / "classes-0", tmp_path)
     home = JavaHome(tmp_path, 17, is_bundled=False, runtime=tmp_path)
     monkeypatch.setattr(java, "find_java", lambda: home)
     monkeypatch.setattr(session, "class_archive", lambda java: found)

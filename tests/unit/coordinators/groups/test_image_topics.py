@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from ottla.coordination.image import ClusterImage, PartitionImage, TopicCreated, TopicImage
 from ottla.coordinators.groups.image_topics import ImageTopics
 from ottla.kernel.ids import TopicId
+from ottla.metadata.image import ClusterImage, PartitionImage, TopicCreated, TopicImage
 
 TOPIC_ID = TopicId(b"\x01" * 16)
 ABSENT_ID = TopicId(b"\x07" * 16)

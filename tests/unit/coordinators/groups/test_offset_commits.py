@@ -14,6 +14,7 @@ from ottla.coordinators.groups.records import OffsetCommitKey, OffsetCommitValue
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.slices import at_once
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -64,7 +65,7 @@ def request_for(
 def told(commits: OffsetCommits, *partitions: int, **member: Any) -> ErrorCode:
     """What the whole request hears."""
     try:
-        result = commits.commit_transactional(request_for(*(partitions or (0,)), **member))
+        result = at_once(commits.commit_transactional(request_for(*(partitions or (0,)), **member)))
     except KafkaError as error:
         return error.code
     assert len(result.records) == len(partitions or (0,))
@@ -73,7 +74,7 @@ def told(commits: OffsetCommits, *partitions: int, **member: Any) -> ErrorCode:
 
 def test_what_is_written() -> None:
     coordinator = ClassicCoordinator(SETTINGS)
-    result = commits_of(coordinator).commit_transactional(request_for(1, metadata="why"))
+    result = at_once(commits_of(coordinator).commit_transactional(request_for(1, metadata="why")))
     (record,) = result.records
     assert record == CoordinatorRecord(
         OffsetCommitKey(group=GROUP, topic="t", partition=1),
@@ -86,7 +87,7 @@ def test_what_is_written() -> None:
         ),
         4,
     )
-    (null,) = commits_of(coordinator).commit_transactional(request_for(1)).records
+    (null,) = at_once(commits_of(coordinator).commit_transactional(request_for(1))).records
     assert isinstance(null.value, OffsetCommitValue)
     assert null.value.metadata == ""
 
@@ -95,7 +96,7 @@ def test_large_metadata_refuses_its_partition_only() -> None:
     commits = commits_of(ClassicCoordinator(SETTINGS))
     request = request_for(0, 1)
     request.topics[0].partitions[1].committed_metadata = "x" * 11
-    result = commits.commit_transactional(request)
+    result = at_once(commits.commit_transactional(request))
     assert isinstance(result.response, TxnOffsetCommitResponse)
     codes = [one.error_code for one in result.response.topics[0].partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]

@@ -19,6 +19,7 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord, decode_record, encode_record
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from ottla.kernel.slices import at_once
 from ottla.wire.codec import MalformedMessage
 from tests.support.classic_groups import NoTopics
 from tests.support.group_timers import ManualTimers
@@ -131,7 +132,7 @@ def test_deleting_writes_tombstones_for_what_is_there() -> None:
     assert set(offsets.topics("g")["t"]) == {0, 2}
     replay(offsets, *offsets.delete_topics(["u", "missing"]))
     assert set(offsets.topics("g")) == {"t"}
-    replay(offsets, *offsets.delete_group("g"))
+    replay(offsets, *at_once(offsets.delete_group("g")))
     assert offsets.topics("g") == {}
     assert offsets.knows("g"), "it is the group that is not deleted yet"
     offsets.replay_group_deleted("g")
@@ -288,7 +289,7 @@ def test_an_offset_of_a_transaction_counts_when_that_commits() -> None:
     assert offset_of(offsets) == 1
     assert not offsets.is_stable("g", "t", 0)
     assert offsets.is_stable("g", "t", 1)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == 2
     assert offsets.is_stable("g", "t", 0)
 
@@ -296,8 +297,8 @@ def test_an_offset_of_a_transaction_counts_when_that_commits() -> None:
 def test_an_offset_of_a_transaction_vanishes_when_that_aborts() -> None:
     offsets = make_offsets()
     commit_within(offsets, A, 5, 2)
-    offsets.end_transaction(A, is_commit=False)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=False))
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) is None
     assert offsets.is_stable("g", "t", 0)
     assert offsets.knows("g"), "as Kafka has it: the group lives until it expires or is deleted"
@@ -325,7 +326,7 @@ def test_a_plain_commit_after_it_is_newer_than_a_transaction_that_ends_later(
         replay(offsets, record)
     assert offset_of(offsets) == PLAIN.offset
     assert not offsets.is_stable("g", "t", 0)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == PLAIN.offset
 
 
@@ -333,17 +334,17 @@ def test_of_two_transactions_the_later_record_counts_whichever_ends_first() -> N
     offsets = make_offsets()
     commit_within(offsets, A, 5, 2)
     commit_within(offsets, B, 6, 3)
-    offsets.end_transaction(B, is_commit=True)
+    at_once(offsets.end_transaction(B, is_commit=True))
     assert offset_of(offsets) == 3
     assert not offsets.is_stable("g", "t", 0)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == 3
 
     commit_within(offsets, A, 7, 4)
     commit_within(offsets, B, 8, 5)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == 4
-    offsets.end_transaction(B, is_commit=True)
+    at_once(offsets.end_transaction(B, is_commit=True))
     assert offset_of(offsets) == 5
 
 
@@ -351,8 +352,8 @@ def test_a_transaction_that_aborts_gives_way_to_the_earlier_one() -> None:
     offsets = make_offsets()
     commit_within(offsets, A, 5, 2)
     commit_within(offsets, B, 6, 3)
-    offsets.end_transaction(B, is_commit=False)
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(B, is_commit=False))
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == 2
 
 
@@ -363,13 +364,13 @@ def test_deleting_takes_what_waits_as_well() -> None:
     commit_within(offsets, A, 5, 2)
     commit_within(offsets, A, 6, 3, other)
     replay(offsets, *offsets.delete("g", other))
-    assert len(offsets.delete_group("g")) == 1, "one tombstone for what waits and what is there"
+    assert len(at_once(offsets.delete_group("g"))) == 1, "one for both"
     commit_within(offsets, B, 7, 4, other)
-    assert len(offsets.delete_group("g")) == 2
-    replay(offsets, *offsets.delete_group("g"))
+    assert len(at_once(offsets.delete_group("g"))) == 2
+    replay(offsets, *at_once(offsets.delete_group("g")))
     offsets.replay_group_deleted("g")
-    offsets.end_transaction(A, is_commit=True)
-    offsets.end_transaction(B, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
+    at_once(offsets.end_transaction(B, is_commit=True))
     assert not offsets.knows("g")
 
 
@@ -379,7 +380,7 @@ def test_a_topic_that_is_deleted_takes_what_waits_with_it() -> None:
     commit_within(offsets, A, 5, 2)
     commit_within(offsets, A, 6, 3, kept)
     replay(offsets, *offsets.delete_topics(["t"]))
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert set(offsets.topics("g")) == {"u"}
 
 
@@ -388,7 +389,7 @@ def test_a_group_that_changes_its_kind_keeps_what_waits() -> None:
     commit_within(offsets, A, 5, 2)
     offsets.replay_group_deleted("g")
     assert offsets.knows("g")
-    offsets.end_transaction(A, is_commit=True)
+    at_once(offsets.end_transaction(A, is_commit=True))
     assert offset_of(offsets) == 2
 
 
@@ -399,7 +400,7 @@ def test_what_a_transaction_may_change_does_not_expire() -> None:
     commit_within(offsets, A, 5, 3)
     late_ms = 1000 + RETENTION_MS
     assert expired(offsets, late_ms) == ({1}, False)
-    offsets.end_transaction(A, is_commit=False)
+    at_once(offsets.end_transaction(A, is_commit=False))
     assert expired(offsets, late_ms) == ({0, 1}, True)
 
 
@@ -407,5 +408,5 @@ def test_a_group_stays_while_a_transaction_has_offsets_of_it() -> None:
     offsets = make_offsets()
     commit_within(offsets, A, 5, 3)
     assert expired(offsets, 10 * RETENTION_MS) == (set(), False)
-    offsets.end_transaction(A, is_commit=False)
+    at_once(offsets.end_transaction(A, is_commit=False))
     assert expired(offsets, 10 * RETENTION_MS) == (set(), True)

@@ -22,6 +22,7 @@ from ottla.testing.loop import VirtualClock
 from ottla.wire.messages.end_txn import EndTxnRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.list_transactions import ListTransactionsRequest
+from tests.support.led_partition import fetched, lead_two_replicas
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.transactions import ID, P0, P1
 
@@ -442,3 +443,40 @@ def test_transactions_are_listed_and_described() -> None:
         assert unknown.transactional_id == "unknown"
 
     coordinated(test)
+
+
+def test_markers_wait_until_what_was_prepared_is_committed() -> None:
+    """A marker written on behalf of a record that another leader does not have would end the
+    transaction in one partition, and leave it open in the others."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("state", cleanup_policy="compact")
+        partition = broker.machine.broker.replicas.partition("state", 0)
+        one = Coordinated(broker, partition)
+        await one.lead()
+        producer = await one.begin()
+        await one.add(producer)
+        end = partition.log.log_end_offset
+
+        async def lead(leader_epoch: int) -> None:
+            await lead_two_replicas(partition, broker, isr=(1, 2), leader_epoch=leader_epoch)
+            one.coordinator.become_leader(partition.leader)
+            await asyncio.sleep(1)
+
+        await lead(1)
+        fetched(partition, end)
+        ending = asyncio.ensure_future(one.end(producer))
+        await asyncio.sleep(5)
+        assert one.markers.asked == []
+        # The next leader has found it in its log, and nobody else has it yet.
+        await lead(2)
+        with refused(ErrorCode.NOT_COORDINATOR):
+            await ending
+        assert one.markers.asked == []
+        fetched(partition, end + 1)
+        await asyncio.sleep(1)
+        (markers,) = one.markers.written
+        assert (markers.coordinator_epoch, markers.is_commit) == (2, True)
+        await one.coordinator.close()
+
+    with_broker(test)

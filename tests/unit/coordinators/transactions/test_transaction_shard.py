@@ -11,6 +11,7 @@ from ottla.coordinators.transactions.transaction import EPOCH_MAX
 from ottla.coordinators.transactions.transaction_shard import NO_PRODUCER, ProducerIdNeeded
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import ProducerIdAndEpoch
+from ottla.kernel.slices import at_once
 from tests.support.transactions import ID, P0, P1, TIMEOUT_MS, TransactionLog
 
 LAST_EPOCH = EPOCH_MAX - 1
@@ -653,6 +654,6 @@ def test_a_marker_in_the_log_itself_is_nothing_to_it() -> None:
     log = TransactionLog()
     producer = log.begin()
     log.add(producer, P0)
-    log.shard.end_transaction(producer.producer_id, True)
+    at_once(log.shard.end_transaction(producer.producer_id, True))
     assert log.state() == "Ongoing"
     assert not log.shard.replay_plain(b"key", b"value")

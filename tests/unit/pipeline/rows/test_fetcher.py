@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -34,7 +36,8 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from tests.support.socket_broker import TOPIC_ID, SocketBroker
+from ottla.wire.messages.metadata import MetadataRequest, MetadataResponseBroker
+from tests.support.socket_broker import HOST, TOPIC_ID, SocketBroker
 
 CLICKS = TopicPartition("clicks", 1)
 BATCH_COUNT, RECORDS_A_BATCH = 6, 10
@@ -304,3 +307,96 @@ def test_records_from_before_the_range_alone_are_no_endless_loop() -> None:
         broker.answers[FetchRequest] = lambda _: answered(records=a_log()[0])
         with pytest.raises(CorruptRecord, match="no record at or after it"):
             read(new_fetcher(cluster, start=30))
+
+
+# With client.rack (KIP-392)
+
+FOLLOWER_ID = 2
+
+
+@contextmanager
+def two_brokers() -> Iterator[tuple[SocketBroker, SocketBroker]]:
+    """The leader, which sends everybody with a rack to the follower, and the follower."""
+    with SocketBroker() as leader, SocketBroker() as follower:
+        tell_of_follower(leader, follower.port)
+        follower.answers[MetadataRequest] = leader.answers[MetadataRequest]
+        records = Log(leader).fetch
+        leader.answers[FetchRequest] = lambda request: (
+            answered(preferred_read_replica=FOLLOWER_ID) if request.rack_id else records(request)
+        )
+        Log(follower)
+        yield leader, follower
+
+
+def tell_of_follower(leader: SocketBroker, port: int) -> None:
+    nodes = [
+        MetadataResponseBroker(node_id=1, host=HOST, port=leader.port),
+        MetadataResponseBroker(node_id=FOLLOWER_ID, host=HOST, port=port),
+    ]
+    leader.answers[MetadataRequest] = lambda _: leader.metadata(brokers=nodes)
+
+
+def fetch_offsets(broker: SocketBroker) -> list[int]:
+    return [one.topics[0].partitions[0].fetch_offset for one in broker.requests(FetchRequest)]
+
+
+def test_a_range_is_read_from_the_follower_that_the_leader_names() -> None:
+    with two_brokers() as (leader, follower), cluster_of(leader) as cluster:
+        assert read(new_fetcher(cluster, rack_id="a")) == list(range(END))
+        assert fetch_offsets(leader) == [0]
+        assert fetch_offsets(follower) == [0, 20, 40]
+        (asked,) = leader.requests(FetchRequest)
+        assert asked.rack_id == "a"
+
+
+def test_without_a_rack_the_leader_is_read_from() -> None:
+    with two_brokers() as (leader, follower), cluster_of(leader) as cluster:
+        assert read(new_fetcher(cluster)) == list(range(END))
+        assert (fetch_offsets(leader), follower.asked) == ([0, 20, 40], [])
+
+
+@pytest.mark.parametrize("offset", [0, 20])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        lambda: None,
+        lambda: answered(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        lambda: answered(error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        lambda: answered(error_code=ErrorCode.FENCED_LEADER_EPOCH),
+        lambda: answered(records=b""),  # It has not heard yet that all of it is committed.
+        lambda: answered(records=b"x" * 80),
+        lambda: answered(preferred_read_replica=1),
+        lambda: FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_whatever_is_wrong_at_a_follower_the_leader_is_read_from(
+    problem: Callable[[], Any], offset: int
+) -> None:
+    with two_brokers() as (leader, follower), cluster_of(leader) as cluster:
+        Log(follower).problems[offset] = [problem] * 2
+        assert read(new_fetcher(cluster, rack_id="a")) == list(range(END))
+        read_by_leader = [0, 20, 40] if offset == 0 else [20, 40]
+        assert fetch_offsets(leader) == [0, *read_by_leader]
+
+
+def test_a_follower_that_cannot_be_reached_or_is_unknown_is_done_without() -> None:
+    with (
+        two_brokers() as (leader, _),
+        cluster_of(leader) as cluster,
+        socket.socket() as nobody_listens,
+    ):
+        nobody_listens.bind((HOST, 0))
+        tell_of_follower(leader, nobody_listens.getsockname()[1])
+        assert read(new_fetcher(cluster, rack_id="a")) == list(range(END))
+        leader.answers[MetadataRequest] = lambda _: leader.metadata()
+        cluster.forget()
+        assert read(new_fetcher(cluster, rack_id="a")) == list(range(END))
+        assert fetch_offsets(leader) == [0, 0, 20, 40] * 2
+
+
+def test_a_leader_that_names_a_replica_to_whoever_has_no_rack_is_not_followed_around() -> None:
+    with two_brokers() as (leader, follower), cluster_of(leader) as cluster:
+        log = Log(leader)
+        log.problems[0] = [lambda: answered(preferred_read_replica=FOLLOWER_ID)]
+        assert read(new_fetcher(cluster)) == list(range(END))
+        assert follower.asked == []

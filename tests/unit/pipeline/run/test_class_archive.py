@@ -108,6 +108,20 @@ def test_half_of_one_that_a_killed_process_left_is_not_taken(machine: Machine) -
     assert machine.kinds() == {".lock"}
 
 
+def test_what_is_of_a_spark_that_is_gone_goes(machine: Machine) -> None:
+    gone = machine.make()
+    assert gone is not None
+    machine.spark_home.rename(machine.spark_home.with_name("moved"))
+    machine.spark_home = machine.spark_home.with_name("moved")
+    moved = machine.make()
+    assert moved is not None
+    assert {one.name for one in machine.cache.iterdir()} == {
+        moved.name,
+        machine.archive().stem.with_suffix(".lock").name,
+    }
+    assert machine.make() == moved
+
+
 def test_what_another_process_makes_is_left_to_it(machine: Machine) -> None:
     machine.archive()
     busy = machine.cache / "classes-busy.part"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from ottla.client.blocking_cluster import BlockingCluster
 from ottla.kernel.errors import ErrorCode
@@ -57,9 +58,13 @@ def committed(broker: SocketBroker) -> list[tuple[str, str, int, int]]:
     ]
 
 
-def progress(name: str | None, *ends: object) -> Any:
+def said(name: str | None, *ends: object) -> dict[str, Any]:
     sources = [{"endOffset": json.dumps(end), "latestOffset": "null"} for end in ends]
-    return SimpleNamespace(progress=SimpleNamespace(name=name, sources=sources))
+    return {"name": name, "sources": sources}
+
+
+def progress(name: str | None, *ends: object) -> Any:
+    return SimpleNamespace(progress=SimpleNamespace(json=json.dumps(said(name, *ends))))
 
 
 def test_the_end_of_a_batch_goes_to_the_group_of_its_query() -> None:
@@ -80,6 +85,33 @@ def test_without_groups_the_name_of_the_query_is_its_group() -> None:
         listener = LagListener(f"{HOST}:{broker.port}")
         listener.onQueryProgress(progress(None, {"clicks": {"1": 5}}))
         listener.onQueryProgress(progress("traffic", {"clicks": {"1": 7}}))
+        listener.close()
+        assert committed(broker) == [("traffic", "clicks", 1, 7)]
+
+
+class JavaProgress:
+    """Has its JSON, and fails a test that asks Java for anything else: each question takes
+    milliseconds, and there are hundreds."""
+
+    def __init__(self, said: dict[str, Any]) -> None:
+        self._said = said
+
+    def progress(self) -> JavaProgress:
+        return self
+
+    def json(self) -> str:
+        return json.dumps(self._said)
+
+
+def test_java_is_asked_for_a_batch_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Spark's own listener batches end faster than they are told of, and Java keeps them."""
+    jvm = SimpleNamespace(PythonStreamingQueryListenerWrapper=lambda listener: listener)
+    monkeypatch.setattr(SparkContext, "_jvm", jvm)
+    with prepared(SocketBroker(), answer()) as broker:
+        listener = LagListener(f"{HOST}:{broker.port}")
+        called_by_spark = listener._jlistener
+        assert called_by_spark is listener._jlistener
+        called_by_spark.onQueryProgress(JavaProgress(said("traffic", {"clicks": {"1": 7}})))
         listener.close()
         assert committed(broker) == [("traffic", "clicks", 1, 7)]
 
@@ -124,5 +156,5 @@ def test_what_is_not_committed_at_the_end_is_said(caplog: pytest.LogCaptureFixtu
 
 
 def test_only_topics_count() -> None:
-    sources = progress(None, {"clicks": {"1": 7}, "@topicIds": {}}, 17, None, {"logOffset": 3})
-    assert end_offsets(sources.progress.sources) == {CLICKS: 7}
+    batch = said(None, {"clicks": {"1": 7}, "@topicIds": {}}, 17, None, {"logOffset": 3})
+    assert end_offsets(batch["sources"]) == {CLICKS: 7}

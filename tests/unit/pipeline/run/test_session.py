@@ -44,6 +44,19 @@ def test_only_a_local_driver_hides_from_the_network(tmp_path: Path) -> None:
     assert {"spark.driver.host", "spark.sql.shuffle.partitions"}.isdisjoint(elsewhere)
 
 
+def test_spark_keeps_next_to_nothing_for_pages_that_are_off(tmp_path: Path) -> None:
+    found = session_settings("local[2]", tmp_path)
+    assert found["spark.ui.enabled"] == "false"
+    kept = {
+        "spark.ui.retainedJobs",
+        "spark.ui.retainedStages",
+        "spark.ui.retainedTasks",
+        "spark.sql.ui.retainedExecutions",
+        "spark.sql.streaming.numRecentProgressUpdates",
+    }
+    assert all(int(found[name]) <= 100 for name in kept)
+
+
 def test_files_lie_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = session_settings("local", Path("with space"))
@@ -129,7 +142,9 @@ def test_java_that_dies_of_its_archive_is_started_without(
 ) -> None:
     path = tmp_path / "classes-0-6.jsa"
     path.write_text("broken")
-    monkeypatch.setattr(ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0"))
+    monkeypatch.setattr(
+        ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0", tmp_path)
+    )
     start_java(tmp_path)
     assert java.options == [f"-XX:SharedArchiveFile={path} -Da=b", " -Da=b"]
     assert not path.exists()
@@ -138,7 +153,9 @@ def test_java_that_dies_of_its_archive_is_started_without(
 def test_java_that_dies_without_one_has_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: type[Java]
 ) -> None:
-    monkeypatch.setattr(ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0"))
+    monkeypatch.setattr(
+        ClassArchive, "of", lambda *_: ClassArchive(tmp_path / "classes-0", tmp_path)
+    )
     with pytest.raises(JavaEnded):
         start_java(tmp_path)
     assert java.options[0] == " -Da=b"
@@ -153,7 +170,7 @@ def test_java_that_makes_an_archive_uses_none(
     (tmp_path / "classes-0-6.jsa").write_text("broken")
     monkeypatch.setattr(ClassArchive, "making_options", lambda *_: "-XX:ArchiveClassesAtExit=a")
     with pytest.raises(JavaEnded):
-        start_java(tmp_path, made=ClassArchive(tmp_path / "classes-0"))
+        start_java(tmp_path, made=ClassArchive(tmp_path / "classes-0", tmp_path))
     assert java.options == ["-XX:ArchiveClassesAtExit=a -Da=b"]
 
 
@@ -161,7 +178,7 @@ def test_whether_a_start_can_be_made_quicker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = JavaHome(tmp_path, 17, is_bundled=False, runtime=tmp_path)
-    archive: ClassArchive | None = ClassArchive(tmp_path / "classes-0")
+    archive: ClassArchive | None = ClassArchive(tmp_path / "classes-0", tmp_path)
     monkeypatch.setattr(session, "find_java", lambda: home)
     monkeypatch.setattr(ClassArchive, "of", lambda *_: archive)
     assert not session.is_prepared("local[2]")

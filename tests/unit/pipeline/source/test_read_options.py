@@ -51,6 +51,7 @@ def test_names_are_those_of_sparks_connector_in_any_case() -> None:
             "kafka.default.api.timeout.ms": "2500",
             "kafka.max.partition.fetch.bytes": "65536",
             "kafka.client.id": "me",
+            "kafka.client.rack": "east",
             "kafka.security.protocol": "PLAINTEXT",
         }
     )
@@ -65,6 +66,7 @@ def test_names_are_those_of_sparks_connector_in_any_case() -> None:
     assert options.isolation_level == READ_UNCOMMITTED
     assert (options.connection.request_timeout_s, options.connection.retry_timeout_s) == (1.5, 2.5)
     assert (options.fetch_bytes, options.connection.client_id) == (65536, "me")
+    assert options.rack_id == "east"
 
 
 def test_assigned_partitions_and_timestamps() -> None:
@@ -97,7 +99,7 @@ def test_a_least_number_of_offsets_is_waited_for_so_long() -> None:
 def test_what_only_tunes_sparks_connector_changes_nothing() -> None:
     tuned = {"kafka.fetch.min.bytes": "9", "fetchoffset.numretries": "3", "groupIdPrefix": "a"}
     tuned |= {
-        "kafka.client.rack": "a",
+        "kafka.check.crcs": "true",
         "kafka.metric.reporters": "b",
         "kafka.retry.backoff.ms": "1",
     }

@@ -44,6 +44,14 @@ def test_an_incremental_fetch_looks_at_the_longest_unserved_first() -> None:
     assert indexes(session, is_incremental=False) == [0, 1, 2]
 
 
+def test_a_partition_that_was_read_to_its_end_keeps_its_place() -> None:
+    session = session_of(0, 1, 2)
+    session.read_to_end(session.partitions["t", 1])
+    asked = [FetchPartition(partition=number, fetch_offset=0) for number in (3, 1)]
+    session.update(FetchRequest(topics=[FetchTopic(topic="t", partitions=asked)]))
+    assert indexes(session) == [0, 1, 2, 3]
+
+
 def test_a_partition_that_was_read_to_its_end_is_a_candidate_when_more_came() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t", 1)

@@ -11,7 +11,13 @@ from ottla.server.fetch_sessions import session_cache
 from ottla.server.fetch_sessions.session import NO_SESSION
 from ottla.server.fetch_sessions.session_cache import EPOCH_MAX, FetchSessionCache
 from ottla.testing.loop import VirtualClock, VirtualLoop
-from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from ottla.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
 
 
 @pytest.fixture
@@ -166,3 +172,35 @@ def test_a_session_that_is_closed_while_it_grows_is_unknown_from_then_on(
         loop.run_until_complete(growing)
     assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert not session.partitions
+
+
+def of_replica(asked: FetchRequest) -> FetchRequest:
+    asked.replica_state = ReplicaState(replica_id=2, replica_epoch=5)
+    return asked
+
+
+def test_a_replica_takes_the_place_of_a_consumer_and_keeps_it(
+    sessions: FetchSessionCache, loop: VirtualLoop
+) -> None:
+    consumer, _ = sessions.begin(request(0), False)
+    replica, _ = sessions.begin(of_replica(request(0)), False)
+    assert (consumer.is_of_replica, replica.is_of_replica) == (False, True)
+    another, _ = sessions.begin(of_replica(request(0)), False)
+    assert another.id != NO_SESSION
+    assert not consumer.partitions, "it gave way"
+    for late in (request(0), of_replica(request(0))):
+        session, _ = sessions.begin(late, False)
+        assert session.id == NO_SESSION
+    loop.pass_time(120)
+    session, _ = sessions.begin(request(0), False)
+    assert session.id != NO_SESSION, "a replica that is gone gives way in time"
+
+
+def test_a_large_fetch_of_a_replica_is_one_of_a_replica(
+    sessions: FetchSessionCache, loop: VirtualLoop
+) -> None:
+    asked = of_replica(request(*range(200)))
+    slices = Slices(VirtualClock(loop))
+    session, _ = loop.run_until_complete(sessions.begin_large(asked, False, slices))
+    assert session.is_of_replica
+    assert len(session.partitions) == 200

@@ -10,6 +10,7 @@ from ottla.wire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from tests.support.other_broker import elect_other
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 
@@ -88,5 +89,16 @@ def test_a_name_that_comes_twice_is_refused_and_answered_once() -> None:
         assert (result.name, result.error_code) == ("t", ErrorCode.INVALID_REQUEST)
         answer = await broker.produce("t", b"v", partition=1)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    with_broker(test)
+
+
+def test_a_broker_that_is_not_the_controller_says_so() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        elect_other(broker)
+        request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2)])
+        (result,) = (await broker.call(request, CreatePartitionsResponse)).results
+        assert (result.name, result.error_code) == ("t", ErrorCode.NOT_CONTROLLER)
 
     with_broker(test)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.config.definition import ConfigSource
@@ -14,6 +16,7 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.support.other_broker import elect_other
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 OLDEST, NEWEST = 2, 7
@@ -143,11 +146,13 @@ def test_a_name_that_comes_twice_is_refused_and_answered_once() -> None:
 def test_a_store_that_does_not_answer_is_told() -> None:
     async def test(broker: SimulatedBroker) -> None:
         broker.ensemble.disconnect(broker.machine.store)
-        for _ in range(2):
+        for code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER):
             (result,) = await create(broker, new("t"))
-            assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert result.error_code == code
         broker.ensemble.reconnect(broker.machine.store)
-        (result,) = await create(broker, new("t"))
+        while result.error_code == ErrorCode.NOT_CONTROLLER:
+            await asyncio.sleep(1)
+            (result,) = await create(broker, new("t"))
         assert result.error_code == ErrorCode.NONE
 
     with_broker(test)
@@ -170,3 +175,17 @@ def test_the_limit_of_partitions_is_that_of_the_request() -> None:
         assert await partition_counts(broker) == {}
 
     with_broker(test, num_partitions="2", broker_id="7")
+
+
+def test_a_broker_that_is_not_the_controller_says_so() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        elect_other(broker)
+        results = await create(broker, new("a"), new("b"))
+        assert [(result.name, result.error_code) for result in results] == [
+            ("a", ErrorCode.NOT_CONTROLLER),
+            ("b", ErrorCode.NOT_CONTROLLER),
+        ]
+        assert results[0].error_message == "This is broker 1. The controller is broker 2."
+        assert await partition_counts(broker) == {}
+
+    with_broker(test)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
+from ottla.replication.partition import Partition
 from ottla.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -11,14 +15,23 @@ from ottla.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.support.led_partition import append, fetched, lead_two_replicas, new_partition
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 
 async def delete(
-    broker: SimulatedBroker, offset: int, *, topic: str = "t", partition: int = 0, version: int = 2
+    broker: SimulatedBroker,
+    offset: int,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    version: int = 2,
+    timeout_ms: int = 0,
 ) -> DeleteRecordsPartitionResult:
     asked = DeleteRecordsPartition(partition_index=partition, offset=offset)
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=[asked])])
+    request = DeleteRecordsRequest(
+        timeout_ms=timeout_ms, topics=[DeleteRecordsTopic(name=topic, partitions=[asked])]
+    )
     response = await broker.call(request, DeleteRecordsResponse, version)
     return response.topics[0].partitions[0]
 
@@ -83,5 +96,70 @@ def test_errors_are_told_by_partition(
         await broker.produce("t", b"a", b"b")
         result = await delete(broker, offset, topic=topic, partition=partition)
         assert (result.error_code, result.low_watermark) == (code, -1)
+
+    with_broker(test)
+
+
+async def replicated(broker: SimulatedBroker) -> Partition:
+    """Three records, of which broker 2 has all."""
+    partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+    append(partition, b"a", b"b", b"c")
+    fetched(partition, 3)
+    return partition
+
+
+@pytest.mark.parametrize("offset", [2, -1])
+def test_the_answer_waits_until_the_followers_have_deleted_too(offset: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await replicated(broker)
+        deleted = asyncio.create_task(delete(broker, offset, timeout_ms=60_000))
+        await asyncio.sleep(5)
+        assert partition.log.log_start_offset == (3 if offset < 0 else 2)
+        fetched(partition, 3, log_start_offset=1)
+        await asyncio.sleep(5)
+        assert not deleted.done()
+        fetched(partition, 3, log_start_offset=3)
+        result = await deleted
+        assert (result.error_code, result.low_watermark) == (
+            ErrorCode.NONE,
+            partition.log.log_start_offset,
+        )
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("timeout_ms", [1000, 0, -1])
+def test_a_follower_that_takes_too_long_is_an_error(timeout_ms: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await replicated(broker)
+        result = await delete(broker, 2, timeout_ms=timeout_ms)
+        assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+        assert partition.log.log_start_offset == 2, "it is deleted here, and there in time"
+        await asyncio.sleep(0)
+        assert len(partition.leader.delayed_deletes) == 0
+
+    with_broker(test)
+
+
+def test_a_follower_that_is_gone_is_not_waited_for() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await replicated(broker)
+        deleted = asyncio.create_task(delete(broker, 2, timeout_ms=60_000))
+        await asyncio.sleep(5)
+        partition.leader.in_sync._broker_epochs = {BrokerId(1): 5}.get
+        partition.leader.judge_isr(since_s=0)
+        assert (await deleted).low_watermark == 2
+
+    with_broker(test)
+
+
+def test_a_lost_leadership_ends_the_wait() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await replicated(broker)
+        deleted = asyncio.create_task(delete(broker, 2, timeout_ms=60_000))
+        await asyncio.sleep(5)
+        await partition.end_role()
+        result = await deleted
+        assert (result.error_code, result.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     with_broker(test)

@@ -10,6 +10,7 @@ from ottla.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from tests.support.other_broker import elect_other
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 
@@ -91,3 +92,14 @@ def test_the_broker_may_forbid_it() -> None:
         assert (await broker.produce("t", b"still there")).error_code == ErrorCode.NONE
 
     with_broker(test, delete_topic_enable="false")
+
+
+def test_a_broker_that_is_not_the_controller_says_so() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        elect_other(broker)
+        (result,) = await delete(broker, DeleteTopicState(name="t"))
+        assert (result.name, result.error_code) == ("t", ErrorCode.NOT_CONTROLLER)
+        assert (await broker.produce("t", b"v")).error_code == 0
+
+    with_broker(test)

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from tests.support.cluster_image import join_cluster
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 CONTROLLERS = 2
@@ -23,6 +24,16 @@ def test_brokers_controller_and_id(version: int) -> None:
         assert response.cluster_authorized_operations == NOT_ASKED
 
     with_broker(test, broker_id="7", broker_rack="here")
+
+
+def test_brokers_that_the_client_can_reach_are_told() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        join_cluster(broker, {0: 1})
+        response = await broker.call(DescribeClusterRequest(), DescribeClusterResponse)
+        assert [each.broker_id for each in response.brokers] == [1, 4]
+        assert response.controller_id == 2
+
+    with_broker(test)
 
 
 def test_the_id_is_kept() -> None:

@@ -9,6 +9,7 @@ from ottla.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from tests.support.cluster_image import join_cluster
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 
@@ -40,6 +41,23 @@ def test_what_is_told_of_a_topic() -> None:
         assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 0)
         assert (partition.replica_nodes, partition.isr_nodes) == ([1], [1])
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([], [])
+
+    with_broker(test)
+
+
+def test_leaders_of_a_cluster() -> None:
+    """A partition has no error, as with Kafka: that it has no leader says enough."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        join_cluster(broker, {0: 1, 1: 2, 2: 3, 3: -1})
+        (topic,) = (await describe(broker, "t")).topics
+        leaders = [(each.error_code, each.leader_id) for each in topic.partitions]
+        assert leaders == [(0, 1), (0, -1), (0, -1), (0, -1)]
+        for partition in topic.partitions:
+            assert partition.leader_epoch == 5
+            assert (partition.replica_nodes, partition.isr_nodes) == ([3, 2, 1, 4], [2, 1])
+            assert partition.offline_replicas == [3, 2, 4]
+            assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([4], [3])
 
     with_broker(test)
 

@@ -28,6 +28,7 @@ from ottla.wire.messages.fetch import (
     PartitionData,
 )
 from tests.support import partition_transactions as transactions
+from tests.support.replica_pair import Pair, make_pair
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
 
 BY_NAME = 12
@@ -297,6 +298,56 @@ def test_no_partition_of_a_session_starves() -> None:
     with_broker(test)
 
 
+def with_records(response: FetchResponse) -> list[int]:
+    return [
+        data.partition_index
+        for topic in response.responses
+        for data in topic.partitions
+        if data.records
+    ]
+
+
+def test_the_first_batch_goes_to_the_partition_that_the_session_named_first() -> None:
+    """Also where it was read to its end before, and is asked for again from its start."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 2)
+        for partition in range(2):
+            await broker.produce("t", b"one", partition=partition)
+        full = request(
+            topic_id, ask(1), ask(partition=1, max_bytes=1), session_epoch=0, max_bytes=1
+        )
+        response = await broker.call(full, FetchResponse)
+        assert with_records(response) == [1]
+        again = request(topic_id, ask(max_bytes=1), session_id=response.session_id, session_epoch=1)
+        assert with_records(await broker.call(again, FetchResponse)) == [0]
+
+    with_broker(test)
+
+
+def test_a_partition_loses_its_place_with_the_answer_and_not_before() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        topic_id = await broker.create_topic("t", 2)
+        for partition in range(2):
+            await broker.produce("t", b"one", partition=partition)
+        full = request(topic_id, ask(1), ask(1, partition=1), session_epoch=0)
+        session_id = (await broker.call(full, FetchResponse)).session_id
+        for epoch, served in ((1, [0]), (2, [1]), (3, [0])):
+            waits = request(
+                topic_id,
+                ask(partition=0),
+                ask(partition=1),
+                session_id=session_id,
+                session_epoch=epoch,
+                max_bytes=1,
+                min_bytes=1 << 20,
+                max_wait_ms=1000,
+            )
+            assert with_records(await broker.call(waits, FetchResponse)) == served
+
+    with_broker(test)
+
+
 def look_at_each_for_a_slice(
     monkeypatch: pytest.MonkeyPatch, broker: SimulatedBroker, meanwhile: Callable[[Partition], Any]
 ) -> None:
@@ -532,5 +583,195 @@ def test_a_transaction_index_that_cannot_be_read_is_an_error_of_the_storage() ->
         asked = request("t", ask(), isolation_level=COMMITTED, max_wait_ms=1000)
         data = only(await broker.call(asked, FetchResponse, BY_NAME))
         assert data.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    with_broker(test)
+
+
+# From a follower (KIP-392)
+
+SINCE_RACKS = 11
+
+
+async def following(broker: SimulatedBroker) -> Pair:
+    """`follows` is followed here, in epoch 3."""
+    pair = await make_pair(broker)
+    await pair.follow(3)
+    return pair
+
+
+async def fetch_followed(
+    broker: SimulatedBroker,
+    offset: int = 0,
+    *,
+    version: int = BY_NAME,
+    leader_epoch: int = -1,
+    **options: int,
+) -> PartitionData:
+    asked = ask(offset)
+    asked.current_leader_epoch = leader_epoch
+    return only(
+        await broker.call(request("follows", asked, **options), FetchResponse, version),
+    )
+
+
+def test_a_follower_serves_consumers_up_to_the_high_watermark_that_it_knows() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        for _ in range(3):
+            await broker.produce("leads", b"one", b"two")
+        await pair.fetch(high_watermark=2)
+        data = await fetch_followed(broker)
+        assert (base_offsets(data), data.high_watermark) == ([0], 2)
+        assert (data.last_stable_offset, data.log_start_offset) == (2, 0)
+        # Written here, and not known to be committed: as in Kafka there is nothing to read yet.
+        for offset in (2, 4, 6):
+            data = await fetch_followed(broker, offset)
+            assert (data.error_code, data.records, data.high_watermark) == (0, b"", 2)
+        data = await fetch_followed(broker, 7)
+        assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        await pair.fetch()
+        assert base_offsets(await fetch_followed(broker, 2)) == [2, 4]
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("version", "leader_epoch", "code"),
+    [
+        (SINCE_RACKS - 1, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (SINCE_RACKS - 1, 3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (SINCE_RACKS - 1, 2, ErrorCode.FENCED_LEADER_EPOCH),
+        (SINCE_RACKS, -1, ErrorCode.NONE),
+        (SINCE_RACKS, 3, ErrorCode.NONE),
+        (SINCE_RACKS, 2, ErrorCode.FENCED_LEADER_EPOCH),
+        (SINCE_RACKS, 4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_follower_serves_consumers_that_know_of_it(
+    version: int, leader_epoch: int, code: ErrorCode
+) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await following(broker)
+        data = await fetch_followed(broker, version=version, leader_epoch=leader_epoch)
+        assert data.error_code == code
+
+    with_broker(test)
+
+
+def test_a_follower_serves_no_other_follower() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        asked = request("follows", ask())
+        asked.replica_id = 3
+        data = only(await broker.call(asked, FetchResponse, BY_NAME))
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert not pair.follows.is_led
+
+    with_broker(test)
+
+
+def test_a_consumer_of_a_follower_waits_for_the_high_watermark() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        size_bytes = len(make_batch(b"one"))
+        consumer = await broker.connect()
+        asked = request("follows", ask(), max_wait_ms=60_000, min_bytes=2 * size_bytes)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        for _ in range(2):
+            await broker.produce("leads", b"one")
+        await pair.fetch(high_watermark=0)
+        await asyncio.sleep(1)
+        assert not fetch.done()
+        await pair.fetch(high_watermark=1)
+        await asyncio.sleep(1)
+        assert not fetch.done(), "so many bytes are not readable yet"
+        await pair.fetch()
+        assert base_offsets(only(await fetch)) == [0, 1]
+        assert broker.loop.now_s < 60
+
+    with_broker(test)
+
+
+def test_a_session_at_a_follower_hears_of_what_is_new() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        topic_id = pair.follows.topic_id
+        first = await broker.call(request(topic_id, ask(), session_epoch=0), FetchResponse)
+        assert only(first).records == b""
+
+        async def fetch(epoch: int) -> FetchResponse:
+            asked = request(topic_id, session_id=first.session_id, session_epoch=epoch)
+            return await broker.call(asked, FetchResponse)
+
+        assert (await fetch(1)).responses == []
+        await broker.produce("leads", b"one")
+        await pair.fetch()
+        assert base_offsets(only(await fetch(2))) == [0]
+        # It leads now, in another epoch: the session goes on with that.
+        await pair.lead(pair.follows, 4)
+        await broker.produce("follows", b"two")
+        assert base_offsets(only(await fetch(3))) == [0, 1]
+
+    with_broker(test)
+
+
+def test_a_consumer_that_waits_at_a_follower_hears_that_it_is_none_any_more() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        consumer = await broker.connect()
+        asked = request("follows", ask(), max_wait_ms=60_000)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        await asyncio.sleep(1)
+        await broker.machine.broker.replicas.stop(pair.follows.topic_partition)
+        assert only(await fetch).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert broker.loop.now_s < 60
+
+    with_broker(test)
+
+
+def test_a_session_hears_that_what_it_has_read_was_cut_off() -> None:
+    """By an unclean election: else it would go on behind what others have read there."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        await broker.produce("leads", b"one", b"two")
+        await pair.fetch()
+        topic_id = pair.follows.topic_id
+        first = await broker.call(request(topic_id, ask(2), session_epoch=0), FetchResponse)
+        assert only(first).error_code == ErrorCode.NONE
+        await pair.follower.start_over(0, 0)
+        again = request(topic_id, session_id=first.session_id, session_epoch=1)
+        data = only(await broker.call(again, FetchResponse))
+        assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    with_broker(test)
+
+
+def test_readers_of_committed_records_see_the_same_at_a_follower() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        pair = await following(broker)
+        leads = pair.leads
+        await transactions.write(leads, 7, b"aborted")
+        await transactions.write(leads, 8, b"open")
+        await broker.produce("leads", b"plain")
+        await transactions.end(leads, 7, is_commit=False)
+        await pair.fetch()
+        data = await fetch_followed(broker, isolation_level=COMMITTED)
+        assert (data.high_watermark, data.last_stable_offset) == (4, 1)
+        assert base_offsets(data) == [0]
+        assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
+        consumer = await broker.connect()
+        asked = request("follows", ask(1), max_wait_ms=60_000, isolation_level=COMMITTED)
+        fetch = asyncio.create_task(consumer.call(asked, FetchResponse, BY_NAME))
+        await transactions.end(leads, 8, is_commit=True)
+        # A marker that is here and not known to be committed decides nothing yet.
+        await pair.fetch(high_watermark=4)
+        await asyncio.sleep(1)
+        assert not fetch.done()
+        assert (await fetch_followed(broker)).last_stable_offset == 1
+        await pair.fetch()
+        data = only(await fetch)
+        assert (base_offsets(data), data.last_stable_offset) == ([1, 2, 3, 4], 5)
+        assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
 
     with_broker(test)

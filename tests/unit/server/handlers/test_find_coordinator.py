@@ -4,6 +4,7 @@ import pytest
 
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tests.support.cluster_image import join_cluster
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 GROUP, TRANSACTION = 0, 1
@@ -74,6 +75,36 @@ def test_each_listener_tells_of_itself() -> None:
         listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
         inter_broker_listener_name="IN",
     )
+
+
+@pytest.mark.parametrize(
+    ("leader", "why"),
+    [
+        (-1, "__consumer_offsets-0 has no leader now"),
+        (2, "__consumer_offsets-0 is led by broker 2, which cannot be reached by listener"),
+        (3, "__consumer_offsets-0 is led by broker 3, which cannot be reached by listener"),
+    ],
+)
+def test_a_coordinator_that_cannot_be_reached_is_not_available(leader: int, why: str) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        join_cluster(broker, {0: leader}, "__consumer_offsets")
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        (one,) = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert (one.error_code, one.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        assert why in (one.error_message or "")
+
+    with_broker(test)
+
+
+def test_a_coordinator_on_another_broker_is_found() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        join_cluster(broker, {0: 4}, "__consumer_offsets")
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        (one,) = (await broker.call(request, FindCoordinatorResponse)).coordinators
+        assert (one.error_code, one.node_id) == (ErrorCode.NONE, 4)
+        assert (one.host, one.port) == ("host4", 9092)
+
+    with_broker(test)
 
 
 def test_a_key_that_is_asked_for_many_times_is_answered_once() -> None:

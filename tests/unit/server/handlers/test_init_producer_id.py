@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.kernel.errors import ErrorCode
@@ -102,6 +104,8 @@ def test_while_the_store_does_not_answer_clients_are_told_to_try_again() -> None
         assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert (response.producer_id, response.producer_epoch) == (-1, -1)
         broker.ensemble.reconnect(broker.machine.store)
+        while (await init(broker)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            await asyncio.sleep(1)
         assert (await init(broker)).error_code == ErrorCode.NONE
 
     with_broker(test)

@@ -5,9 +5,20 @@ import asyncio
 import pytest
 
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.messages.join_group import JoinGroupRequest
+from ottla.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from tests.support.simulated_broker import SimulatedBroker, with_broker
-from tests.support.simulated_group import Member, commit, describe, loading
+from tests.support.simulated_group import (
+    SESSION_MS,
+    Member,
+    commit,
+    describe,
+    find_coordinator,
+    loading,
+)
 
 
 @pytest.mark.parametrize("version", JoinGroupRequest.VERSIONS)
@@ -62,6 +73,35 @@ def test_a_group_has_an_id(version: int, protocol_name: str | None) -> None:
     with_broker(test)
 
 
+def test_a_group_of_offsets_only_is_an_empty_classic_one() -> None:
+    """It asks for protocols before it looks for the member; where there is no group, there is no
+    such member."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        await commit(broker, "g", {"t": {0: 1}})
+
+        async def refusal(group_id: str, *protocols: str) -> tuple[ErrorCode, str]:
+            request = JoinGroupRequest(
+                group_id=group_id,
+                member_id="who left",
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=SESSION_MS,
+                protocol_type="consumer",
+                protocols=[JoinGroupRequestProtocol(name=name) for name in protocols],
+            )
+            response = await broker.call(request, JoinGroupResponse)
+            return ErrorCode(response.error_code), response.member_id
+
+        assert await refusal("g") == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "who left")
+        assert await refusal("g", "range") == (ErrorCode.UNKNOWN_MEMBER_ID, "who left")
+        assert await refusal("no group") == (ErrorCode.UNKNOWN_MEMBER_ID, "who left")
+        assert (await describe(broker, "g")).group_state == "Empty"
+
+    with_broker(test)
+
+
 def test_while_the_group_is_loaded_members_come_again_later() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t")
@@ -71,5 +111,20 @@ def test_while_the_group_is_loaded_members_come_again_later() -> None:
             assert (await member.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         await asyncio.sleep(1)
         assert (await member.join()).error_code == ErrorCode.NONE
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(("count", "code"), [(100, "NONE"), (101, "INCONSISTENT_GROUP_PROTOCOL")])
+def test_a_member_has_a_hundred_protocols_at_most(count: int, code: str) -> None:
+    """Kafka takes as many as fit into a request: here each costs every rebalance of the group."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        member = await Member.connect(broker, "g", "t")
+        protocols = [
+            JoinGroupRequestProtocol(name=f"p{number}", metadata=b"") for number in range(count)
+        ]
+        joined = await member.join(3, protocols=protocols)
+        assert ErrorCode(joined.error_code).name == code
 
     with_broker(test)

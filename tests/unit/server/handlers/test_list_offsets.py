@@ -18,7 +18,9 @@ from ottla.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.support import partition_transactions as transactions
-from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.led_partition import append, fetched, lead_two_replicas, new_partition
+from tests.support.replica_pair import make_pair
+from tests.support.simulated_broker import OTHER_LISTENER, SimulatedBroker, with_broker
 
 OLDEST, NEWEST = 1, 11
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -33,6 +35,7 @@ async def find(
     partition: int = 0,
     current_leader_epoch: int = -1,
     isolation_level: int = 0,
+    replica_id: int = -1,
 ) -> ListOffsetsPartitionResponse:
     asked = ListOffsetsPartition(
         partition_index=partition,
@@ -40,7 +43,7 @@ async def find(
         timestamp=timestamp,
     )
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=isolation_level,
         topics=[ListOffsetsTopic(name=topic, partitions=[asked])],
     )
@@ -173,3 +176,69 @@ def test_readers_of_committed_records_end_at_the_last_stable_offset() -> None:
         assert (await offsets(1))[:4] == [3, 0, 0, 1]
 
     with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)],
+)
+def test_a_new_leader_does_not_tell_a_high_watermark_that_may_be_old(
+    version: int, code: ErrorCode
+) -> None:
+    """KIP-207: what the leader before told lies between its own and the log's end."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        append(partition, b"a", b"b")
+        partition = await lead_two_replicas(partition, broker, isr=(1, 2))
+        for timestamp in (LATEST, 0, EPOCH_MS * 2):
+            found = await find(broker, timestamp, version)
+            assert (found.error_code, found.offset) == (code, -1)
+        earliest = await find(broker, EARLIEST, version)
+        assert (earliest.error_code, earliest.offset) == (ErrorCode.NONE, 0)
+        fetched(partition, 1)
+        assert (await find(broker, LATEST, version)).error_code == code
+        fetched(partition, 2)
+        assert (await find(broker, LATEST, version)).offset == 2
+        assert (await find(broker, 0, version)).offset == 0
+        append(partition, b"c")
+        assert (await find(broker, LATEST, version)).offset == 2
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, EARLIEST, MAX_TIMESTAMP, EPOCH_MS])
+def test_a_follower_tells_no_offsets_though_it_serves_fetches(timestamp: int) -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await (await make_pair(broker)).follow(1)
+        found = await find(broker, timestamp, topic="follows")
+        assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_broker(test)
+
+
+def test_a_follower_is_told_the_end_of_the_log() -> None:
+    """Which consumers do not see."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        append(partition, b"a", b"b")
+        found = await find(broker, LATEST, replica_id=2)
+        assert (found.error_code, found.offset, found.leader_epoch) == (0, 2, 1)
+        assert (await find(broker, EARLIEST, replica_id=2)).offset == 0
+        assert (await find(broker, LATEST)).offset == 0
+        fenced = await find(broker, LATEST, replica_id=2, current_leader_epoch=0)
+        assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+    with_broker(test)
+
+
+def test_a_replica_asks_on_the_listener_of_brokers_only() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        for timestamp in (LATEST, EARLIEST):
+            found = await find(broker, timestamp, replica_id=2)
+            assert (found.error_code, found.offset) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
+            assert (await find(broker, timestamp)).error_code == ErrorCode.NONE
+
+    with_broker(test, **OTHER_LISTENER)

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from ottla.coordination.image import ClusterImage, PartitionImage
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
-from ottla.server.handlers.metadata import partition_metadata
+from ottla.metadata.image import BrokersChanged
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.support.cluster_image import join_cluster
+from tests.support.other_broker import image_of
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 NOT_ASKED = -0x8000_0000
@@ -182,14 +183,32 @@ def test_each_listener_tells_of_itself() -> None:
     )
 
 
-@pytest.mark.parametrize("leader", [-1, 2])
-def test_a_partition_whose_leader_is_gone_says_so(leader: int) -> None:
-    image = ClusterImage()
-    partition = PartitionImage(0, replicas=(2, 3), leader=leader, leader_epoch=4, isr=(2,))
-    metadata = partition_metadata(image.offline_replicas(partition), partition)
-    assert metadata.error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    assert (metadata.leader_id, metadata.leader_epoch) == (-1, 4)
-    assert metadata.offline_replicas == [2, 3]
+@pytest.mark.parametrize("version", [0, 5, 6, 13])
+def test_brokers_and_leaders_of_a_cluster(version: int) -> None:
+    """Broker 2 has no listener that this client can use, broker 3 does not run."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        join_cluster(broker, {0: 1, 1: 2, 2: 3, 3: -1})
+        response = await broker.call(named("t", may_create=True), MetadataResponse, version)
+        assert [each.node_id for each in response.brokers] == [1, 4]
+        assert response.controller_id == (2 if version >= 1 else -1)
+        (topic,) = response.topics
+        leaders = [(each.error_code, each.leader_id) for each in topic.partitions]
+        assert leaders == [
+            (ErrorCode.REPLICA_NOT_AVAILABLE if version == 0 else ErrorCode.NONE, 1),
+            (
+                ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE,
+                -1,
+            ),
+            (ErrorCode.LEADER_NOT_AVAILABLE, -1),
+            (ErrorCode.LEADER_NOT_AVAILABLE, -1),
+        ]
+        for partition in topic.partitions:
+            assert partition.replica_nodes == ([1, 4] if version == 0 else [3, 2, 1, 4])
+            assert partition.isr_nodes == ([1] if version == 0 else [2, 1])
+            assert partition.offline_replicas == ([3, 2, 4] if version >= 5 else [])
+
+    with_broker(test)
 
 
 def test_a_partition_on_a_failed_disk_has_no_leader() -> None:
@@ -255,5 +274,24 @@ def test_names_beside_ids_are_not_looked_at() -> None:
         ]
         response = await broker.call(MetadataRequest(topics=asked), MetadataResponse)
         assert [topic.name for topic in response.topics] == ["t"]
+
+    with_broker(test)
+
+
+def test_a_broker_that_knows_of_no_broker_waits_until_it_is_told() -> None:
+    """Of a cluster of which all start at once, the first is asked before anybody is registered."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        image = image_of(broker)
+        brokers = dict(image.brokers)
+        state_changes = broker.machine.broker._state_changes
+        state_changes._is_told.clear()
+        image.apply(BrokersChanged({}))
+        asked = asyncio.ensure_future(broker.call(named(), MetadataResponse, 9))
+        await asyncio.sleep(1)
+        assert not asked.done()
+        image.apply(BrokersChanged(brokers))
+        state_changes._is_told.set()
+        assert [each.node_id for each in (await asked).brokers] == list(brokers)
 
     with_broker(test)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
+from tests.support.led_partition import fetched, lead_two_replicas
 from tests.support.raw_group import fetch_request
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_group import commit, committed, find_coordinator, loading
@@ -138,5 +142,48 @@ def test_what_is_asked_for_many_times_is_answered_once() -> None:
         (group,) = (await broker.call(request, OffsetFetchResponse, 9)).groups
         (topic,) = group.topics
         assert [one.committed_offset for one in topic.partitions] == [5, -1]
+
+    with_broker(test)
+
+
+def test_stable_offsets_are_told_by_one_who_leads_still() -> None:
+    """A coordinator that was paused would tell offsets that its successor has replaced."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        await find_coordinator(broker, "g")
+        await commit(broker, "g", {"t": {0: 7}})
+        groups = broker.machine.broker.groups
+        assert groups is not None
+        number = groups.partition_of("g")
+        led = broker.machine.broker.replicas.partition(CONSUMER_OFFSETS, number)
+        await lead_two_replicas(led, broker, isr=(1, 2))
+        groups.become_leader(led.leader)
+        fetched(led, led.log.log_end_offset)
+        await asyncio.sleep(1)
+
+        async def fetch(*names: str, require_stable: bool) -> list[int]:
+            asked = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+            request = OffsetFetchRequest(groups=asked, require_stable=require_stable)
+            connection = await broker.connect()
+            found = (await connection.call(request, OffsetFetchResponse, 9)).groups
+            connection.close()
+            return [one.error_code or one.topics[0].partitions[0].committed_offset for one in found]
+
+        assert await fetch("g", require_stable=False) == [7]
+        fetching = asyncio.ensure_future(fetch("g", require_stable=True))
+        await asyncio.sleep(1)
+        assert not fetching.done()
+        for _ in range(2):
+            fetched(led, led.log.log_end_offset)
+        assert await fetching == [7]
+        assert await fetch("g", require_stable=True) == [ErrorCode.NOT_COORDINATOR]
+
+        # Several groups do not wait for each other.
+        began_s = broker.loop.now_s
+        others = [name for name in map(str, range(5000)) if groups.partition_of(name) == number]
+        codes = await fetch("g", *others[:30], require_stable=True)
+        assert codes == [ErrorCode.NOT_COORDINATOR] * 31
+        assert broker.loop.now_s - began_s < 10
 
     with_broker(test)

@@ -10,7 +10,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.support.simulated_broker import SimulatedBroker, with_broker
+from tests.support.simulated_broker import OTHER_LISTENER, SimulatedBroker, with_broker
 
 
 async def find(
@@ -21,12 +21,13 @@ async def find(
     topic: str = "t",
     partition: int = 0,
     version: int = 4,
+    replica_id: int = -1,
 ) -> EpochEndOffset:
     asked = OffsetForLeaderPartition(
         partition=partition, current_leader_epoch=current_leader_epoch, leader_epoch=epoch
     )
     request = OffsetForLeaderEpochRequest(
-        topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        replica_id=replica_id, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
     )
     response = await broker.call(request, OffsetForLeaderEpochResponse, version)
     assert response.topics[0].topic == topic
@@ -82,3 +83,13 @@ def test_errors_are_told_by_partition(
         assert (found.error_code, found.leader_epoch, found.end_offset) == (code, -1, -1)
 
     with_broker(test)
+
+
+def test_a_replica_asks_on_the_listener_of_brokers_only() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        found = await find(broker, 0, replica_id=2)
+        assert (found.error_code, found.end_offset) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1)
+        assert (await find(broker, 0)).error_code == ErrorCode.NONE
+
+    with_broker(test, **OTHER_LISTENER)

@@ -21,6 +21,7 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tests.support.led_partition import fetched, lead_two_replicas, new_partition
 from tests.support.simulated_broker import (
     SimulatedBroker,
     make_batch,
@@ -250,5 +251,49 @@ def test_bytes_that_are_no_batch_have_the_whole_request_refused(at: int, value: 
         codes = [one.error_code for one in answer.partition_responses]
         assert codes == [ErrorCode.CORRUPT_MESSAGE] * 2
         assert await end_offset(broker, "t") == 0
+
+    with_broker(test)
+
+
+def test_acks_all_is_answered_when_the_followers_have_it_or_the_time_is_over() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        began_s = broker.loop.now_s
+        batch = make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0)
+        for _ in range(2):  # A repeat waits as well.
+            answer = await broker.produce_batch("t", batch)
+            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert answer.error_message == (
+                "not all in-sync replicas of t-0 had the records after 1000 ms"
+            )
+        assert broker.loop.now_s - began_s >= 2
+        assert partition.leader._uncommitted.parked_count == 0
+        again = asyncio.create_task(broker.produce_batch("t", batch))
+        await asyncio.sleep(0.5)
+        assert not again.done()
+        fetched(partition, 1)
+        assert ((await again).error_code, (await again).base_offset) == (ErrorCode.NONE, 0)
+        assert partition.log.log_end_offset == 1
+
+    with_broker(test)
+
+
+def test_the_partitions_of_a_client_that_is_gone_are_waited_for_no_more() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        data = [PartitionProduceData(index=0, records=memoryview(make_batch(b"v")))]
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=1_000_000,
+            topic_data=[TopicProduceData(name="t", partition_data=data) for _ in range(3)],
+        )
+        client = await broker.connect()
+        produce = asyncio.create_task(client.call(request, ProduceResponse, 12))
+        await asyncio.sleep(1)
+        assert partition.leader._uncommitted.parked_count == 3
+        client.close()
+        await asyncio.gather(produce, return_exceptions=True)
+        await asyncio.sleep(1)
+        assert partition.leader._uncommitted.parked_count == 0
 
     with_broker(test)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.internal_topics import CONSUMER_OFFSETS
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -14,6 +15,7 @@ from ottla.wire.messages.describe_transactions import (
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.offset_fetch import OffsetFetchResponse
 from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from tests.support.other_broker import OTHER, add_other_broker, lead_by
 from tests.support.raw_group import fetch_request
 from tests.support.raw_transaction import txn_commit_request
 from tests.support.simulated_broker import SimulatedBroker, with_broker
@@ -27,6 +29,7 @@ from tests.support.simulated_group import (
     loading,
 )
 from tests.support.simulated_transaction import Transactional
+from tests.unit.server.test_remote_verification import answer as verified
 
 NEWEST = 5
 IMPLICIT_ADD_SINCE = 5
@@ -335,5 +338,35 @@ def test_a_group_that_has_nothing_but_what_waits() -> None:
         await settle()
         assert await committed(broker, "g") == {}, "it was deleted before"
         assert (await describe(broker, "g")).group_state == "Dead"
+
+    with_broker(test)
+
+
+def test_a_transaction_whose_coordinator_cannot_be_reached_is_tried_again() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t")
+        producer = Transactional(broker)
+        await producer.init()
+        await find_coordinator(broker, "g")
+        lead_by(broker, OTHER, TRANSACTION_STATE, *range(50))
+        request = txn_commit_request(
+            "g",
+            {"t": {0: 7}},
+            transactional_id=producer.transactional_id,
+            **producer.producer._asdict(),
+        )
+        cluster = None
+        for expected in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
+            response = await broker.call(request, TxnOffsetCommitResponse)
+            assert response.topics[0].partitions[0].error_code == expected
+            if cluster is None:
+                cluster = add_other_broker(broker)
+                cluster.answers[AddPartitionsToTxnRequest] = lambda _, asked: verified(
+                    asked, ErrorCode.NONE
+                )
+        assert cluster is not None
+        ((_, asked, _),) = cluster.asked
+        assert isinstance(asked, AddPartitionsToTxnRequest)
+        assert asked.transactions[0].topics[0].name == CONSUMER_OFFSETS
 
     with_broker(test)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.config.broker import BrokerConfig
 from ottla.kernel.clock import SystemClock
 from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode
@@ -17,6 +18,7 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from tests.support.led_partition import lead_two_replicas, new_partition
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 from tests.support.simulated_transaction import Transactional, read
 
@@ -94,7 +96,9 @@ def test_others_are_served_while_thousands_of_markers_are_written() -> None:
         marker = WritableTxnMarker(
             producer_id=producer.producer.producer_id, producer_epoch=0, topics=topics
         )
-        services: Any = SimpleNamespace(markers=broker.machine.broker.markers, clock=SystemClock())
+        services: Any = SimpleNamespace(
+            markers=broker.machine.broker.markers, clock=SystemClock(), config=BrokerConfig({})
+        )
         context = RequestContext(1, None, "PLAINTEXT", "localhost")
         marking = begin(handle(services, WriteTxnMarkersRequest(markers=[marker]), context))
         led = broker.machine.broker.replicas.partition("t", 0)
@@ -104,3 +108,16 @@ def test_others_are_served_while_thousands_of_markers_are_written() -> None:
         assert led.log.log_end_offset == 1000
 
     with_broker(test)
+
+
+def test_a_marker_that_followers_do_not_have_is_not_waited_for_for_ever() -> None:
+    """Its coordinator would give up the connection, and with it all other markers on it."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        producer = Transactional(broker)
+        await producer.init()
+        assert await mark(broker, producer, 0) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert broker.loop.now_s < 20
+
+    with_broker(test, request_timeout_ms="30000")

@@ -47,7 +47,9 @@ class Join:
         self._client = client
         self._protocols = protocols_of(request.protocols)
 
-    def run(self, tombstones: Sequence[CoordinatorRecord]) -> Result[JoinGroupResponse]:
+    def run(
+        self, tombstones: Sequence[CoordinatorRecord], *, has_offsets: bool
+    ) -> Result[JoinGroupResponse]:
         request = self._request
         config = self._context.config()
         if not (
@@ -59,6 +61,9 @@ class Join:
         group = self._context.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self._join(group)
+        if request.member_id and has_offsets:
+            # Offsets alone are an empty classic group: it refuses the member in its own way.
+            return self._join(ClassicGroup(request.group_id, now_ms=self._context.now_ms()))
         if request.member_id:
             return self._refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
         assert group is None or tombstones, "a consumer group gives way with its tombstones only"

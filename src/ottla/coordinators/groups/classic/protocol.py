@@ -19,6 +19,7 @@ from ottla.coordinators.groups.records import GroupMetadataKey, GroupMetadataVal
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Deferred, Result
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Steps
 from ottla.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -51,11 +52,18 @@ class ClassicProtocol:
         request: JoinGroupRequest,
         client: Client,
         tombstones: Sequence[CoordinatorRecord] = (),
+        *,
+        has_offsets: bool = False,
     ) -> Result[JoinGroupResponse]:
         """`tombstones` are those of an empty consumer group of this id, which gives way."""
-        return Join(self._context, self._rebalance, request, client).run(tombstones)
+        join = Join(self._context, self._rebalance, request, client)
+        return join.run(tombstones, has_offsets=has_offsets)
 
-    def sync(self, request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest, client: Client) -> Steps[Result[SyncGroupResponse]]:
+        assignments = {}
+        for assigned in request.assignments:
+            assignments[assigned.member_id] = assigned.assignment
+            yield
         try:
             group = self._group_with_members(request.group_id)
             member = _check_sync(group, request)
@@ -68,7 +76,6 @@ class ClassicProtocol:
         member.await_sync(response)
         if not group.is_leader(member.member_id):
             return Result(response)
-        assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
         return Result(
             response,
             [group_record(group, assignments)],
@@ -89,22 +96,29 @@ class ClassicProtocol:
             return Result(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
         return Result(HeartbeatResponse())
 
-    def leave(self, request: LeaveGroupRequest, client: Client) -> Result[LeaveGroupResponse]:
+    def leave(
+        self, request: LeaveGroupRequest, client: Client
+    ) -> Steps[Result[LeaveGroupResponse]]:
         if client.api_version >= LEAVE_IN_BATCHES_SINCE:
             leaving = request.members
         else:
             leaving = [MemberIdentity(member_id=request.member_id)]
         group = self._find(request.group_id)
-        answers = [
-            MemberResponse(
-                member_id=identity.member_id,
-                group_instance_id=identity.group_instance_id,
-                error_code=self._remove(group, identity),
+        answers: list[MemberResponse] = []
+        left: list[str] = []
+        for identity in leaving:
+            code = self._remove(group, identity)
+            answers.append(
+                MemberResponse(
+                    member_id=identity.member_id,
+                    group_instance_id=identity.group_instance_id,
+                    error_code=code,
+                )
             )
-            for identity in leaving
-        ]
+            if code is ErrorCode.NONE:
+                left.append(identity.member_id)
+            yield
         records: list[CoordinatorRecord] = []
-        left = [answer.member_id for answer in answers if answer.error_code == ErrorCode.NONE]
         if group is not None and left and not group.is_empty:
             records = self._rebalance.prepare_or_complete(group, f"left: {', '.join(left)}")
         if client.api_version < LEAVE_IN_BATCHES_SINCE:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ottla.coordinators.groups.consumer.member import Assignment
 from ottla.kernel.ids import TopicId
+from ottla.kernel.slices import Steps
 
 
 class MemberSpec(NamedTuple):
@@ -29,23 +30,26 @@ class MemberSpec(NamedTuple):
 Members = Mapping[str, MemberSpec]
 PartitionCounts = Mapping[TopicId, int]
 Assignments = dict[str, Assignment]
-Assignor = Callable[[Members, PartitionCounts], Assignments]
+Assignor = Callable[[Members, PartitionCounts], Steps[Assignments]]
 
 _Partition = tuple[TopicId, int]
 
 
-def assign_uniform(members: Members, counts: PartitionCounts) -> Assignments:
+def assign_uniform(members: Members, counts: PartitionCounts) -> Steps[Assignments]:
     """Everything that somebody subscribes to goes to exactly one of those who do."""
-    kept = _kept(members, counts)
+    kept = yield from _kept(members, counts)
     subscriptions = {spec.topic_ids for spec in members.values()}
     if len(subscriptions) == 1:
-        _level_alike(kept, subscriptions.pop(), counts)
+        yield from _level_alike(kept, subscriptions.pop(), counts)
     elif members:
-        _Levelling(members, counts, kept).run()
-    return {member_id: _grouped(partitions) for member_id, partitions in kept.items()}
+        yield from _Levelling(members, counts, kept).run()
+    assignments: Assignments = {}
+    for member_id, partitions in kept.items():
+        assignments[member_id] = yield from _grouped(partitions)
+    return assignments
 
 
-def assign_range(members: Members, counts: PartitionCounts) -> Assignments:
+def assign_range(members: Members, counts: PartitionCounts) -> Steps[Assignments]:
     """Static members come first, by their instance ids, so that a restart changes nothing."""
     order = sorted(
         members,
@@ -64,43 +68,49 @@ def assign_range(members: Members, counts: PartitionCounts) -> Assignments:
             if start < end:
                 assignments[member_id][topic_id] = frozenset(range(start, end))
             start = end
+            yield
     return dict(assignments)
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
 
 
-def _kept(members: Members, counts: PartitionCounts) -> dict[str, list[_Partition]]:
+def _kept(members: Members, counts: PartitionCounts) -> Steps[dict[str, list[_Partition]]]:
     """What each member may keep of what it had, in order. Of two that had the same, one."""
     kept: dict[str, list[_Partition]] = {}
     taken: set[_Partition] = set()
     for member_id, spec in members.items():
-        mine = [
-            (topic_id, partition)
-            for topic_id in sorted(spec.assigned.keys() & spec.topic_ids)
-            for partition in sorted(spec.assigned[topic_id])
-            if partition < counts[topic_id] and (topic_id, partition) not in taken
-        ]
-        taken.update(mine)
-        kept[member_id] = mine
+        mine = kept[member_id] = []
+        for topic_id in sorted(spec.assigned.keys() & spec.topic_ids):
+            for partition in sorted(spec.assigned[topic_id]):
+                at = topic_id, partition
+                if partition < counts[topic_id] and at not in taken:
+                    mine.append(at)
+                    taken.add(at)
+                yield
+        yield
     return kept
 
 
 def _free(
     kept: Mapping[str, list[_Partition]], topic_ids: Iterable[TopicId], counts: PartitionCounts
-) -> list[_Partition]:
-    taken = {partition for partitions in kept.values() for partition in partitions}
-    return [
-        (topic_id, partition)
-        for topic_id in topic_ids
-        for partition in range(counts[topic_id])
-        if (topic_id, partition) not in taken
-    ]
+) -> Steps[list[_Partition]]:
+    taken: set[_Partition] = set()
+    for partitions in kept.values():
+        taken.update(partitions)
+        yield
+    free: list[_Partition] = []
+    for topic_id in topic_ids:
+        for partition in range(counts[topic_id]):
+            if (topic_id, partition) not in taken:
+                free.append((topic_id, partition))
+            yield
+    return free
 
 
 def _level_alike(
     kept: dict[str, list[_Partition]], topic_ids: frozenset[TopicId], counts: PartitionCounts
-) -> None:
+) -> Steps[None]:
     """All members subscribe to the same: each gets its share, or one more."""
     share, extra = divmod(sum(counts[topic_id] for topic_id in topic_ids), len(kept))
     # One more is best given to who has it already: that moves nothing.
@@ -108,9 +118,13 @@ def _level_alike(
     quotas = {member_id: share + (rank < extra) for rank, member_id in enumerate(by_load)}
     for member_id, partitions in kept.items():
         del partitions[quotas[member_id] :]
-    free = iter(_free(kept, sorted(topic_ids), counts))
+    free = yield from _free(kept, sorted(topic_ids), counts)
+    start = 0
     for member_id, partitions in kept.items():
-        partitions += (next(free) for _ in range(quotas[member_id] - len(partitions)))
+        end = start + quotas[member_id] - len(partitions)
+        partitions += free[start:end]
+        start = end
+        yield
 
 
 class _Levelling:
@@ -135,19 +149,20 @@ class _Levelling:
             ),
         )
 
-    def run(self) -> None:
-        self._assign_free()
+    def run(self) -> Steps[None]:
+        yield from self._assign_free()
         # A move takes from one who has two more at least than the one it gives to, so that the
         # sum of the squares shrinks, and this ends.
         has_moved = True
         while has_moved:
             has_moved = False
             for topic_id in self._topic_ids:
-                has_moved |= self._level(topic_id)
+                has_moved |= yield from self._level(topic_id)
 
-    def _assign_free(self) -> None:
+    def _assign_free(self) -> Steps[None]:
         free: dict[TopicId, list[int]] = {}
-        for topic_id, partition in _free(self._kept, self._topic_ids, self._counts):
+        found = yield from _free(self._kept, self._topic_ids, self._counts)
+        for topic_id, partition in found:
             free.setdefault(topic_id, []).append(partition)
         for topic_id, partitions in free.items():
             loads = [
@@ -159,8 +174,9 @@ class _Levelling:
                 load, position, member_id = loads[0]
                 self._kept[member_id].append((topic_id, partition))
                 heapq.heapreplace(loads, (load + 1, position, member_id))
+                yield
 
-    def _level(self, topic_id: TopicId) -> bool:
+    def _level(self, topic_id: TopicId) -> Steps[bool]:
         """Moves partitions of the topic among its readers. False if none had to move."""
         readers = self._readers[topic_id]
         owned = {
@@ -179,10 +195,12 @@ class _Levelling:
             owned[least].append(partition)
             self._kept[least].append(partition)
             has_moved = True
+            yield
 
 
-def _grouped(partitions: Iterable[_Partition]) -> Assignment:
+def _grouped(partitions: Iterable[_Partition]) -> Steps[Assignment]:
     by_topic: dict[TopicId, set[int]] = {}
     for topic_id, partition in partitions:
         by_topic.setdefault(topic_id, set()).add(partition)
+        yield
     return {topic_id: frozenset(parts) for topic_id, parts in by_topic.items()}

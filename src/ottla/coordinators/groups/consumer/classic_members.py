@@ -42,6 +42,7 @@ from ottla.coordinators.groups.records import (
 from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import Steps
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.messages.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -76,7 +77,7 @@ class ClassicMembers:
 
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, client: Client
-    ) -> Result[JoinGroupResponse]:
+    ) -> Steps[Result[JoinGroupResponse]]:
         """The group is not empty: an empty one becomes a classic one."""
         self._check_join(group, request)
         is_unknown = not request.member_id
@@ -108,7 +109,7 @@ class ClassicMembers:
         update = ConsumerUpdate(self._context, self._sessions, group, records)
         owned = from_names(subscription.owned_partitions, self._context.topics)
         try:
-            member = update.run(
+            member = yield from update.run(
                 before,
                 member,
                 [
@@ -204,13 +205,14 @@ class ClassicMembers:
 
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, client: Client
-    ) -> Result[LeaveGroupResponse]:
+    ) -> Steps[Result[LeaveGroupResponse]]:
         """By an administrator, members of both protocols can be put out."""
         is_batch = client.api_version >= LEAVE_IN_BATCHES_SINCE
         identities = request.members if is_batch else [MemberIdentity(member_id=request.member_id)]
         leaving: dict[str, ConsumerMember] = {}
         answers: list[MemberResponse] = []
         for identity in identities:
+            yield
             answer = MemberResponse(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id
             )
@@ -232,7 +234,7 @@ class ClassicMembers:
             if is_batch
             else LeaveGroupResponse(error_code=answers[0].error_code)
         )
-        return self._departure.remove(group, list(leaving.values()), response)
+        return (yield from self._departure.remove(group, list(leaving.values()), response))
 
 
 def _subscription_of(request: JoinGroupRequest) -> ConsumerProtocolSubscription:

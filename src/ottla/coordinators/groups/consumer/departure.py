@@ -18,8 +18,9 @@ from ottla.coordinators.groups.consumer.subscription import metadata_hash
 from ottla.coordinators.groups.context import GroupContext
 from ottla.coordinators.groups.migration import downgrade, may_downgrade
 from ottla.coordinators.record import CoordinatorRecord
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned, Result
 from ottla.kernel.errors import KafkaError
+from ottla.kernel.slices import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class ConsumerDeparture:
 
     def remove(
         self, group: ConsumerGroup, leaving: Collection[ConsumerMember], response: T
-    ) -> Result[T]:
+    ) -> Steps[Result[T]]:
         if not leaving:
             return Result(response)
         gone = {member.member_id for member in leaving}
@@ -47,7 +48,7 @@ class ConsumerDeparture:
         if may_downgrade(group, staying, self._context.config()):
             records = downgrade(group, staying, self._context)
         else:
-            records = self._removal(group, leaving, staying.values())
+            records = yield from self._removal(group, leaving, staying.values())
         for member in leaving:
             self.sessions.end(group.group_id, member.member_id)
 
@@ -62,18 +63,20 @@ class ConsumerDeparture:
         group: ConsumerGroup,
         leaving: Collection[ConsumerMember],
         staying: Collection[ConsumerMember],
-    ) -> list[CoordinatorRecord]:
+    ) -> Steps[list[CoordinatorRecord]]:
         records: list[CoordinatorRecord] = []
         for member in leaving:
             records += member_tombstones(group.group_id, member.member_id)
+            yield
         wanted = regexes_of(staying)
         records += (
             regex_tombstone(group.group_id, regex) for regex in group.regexes if regex not in wanted
         )
-        hashed = metadata_hash(group.topics_of_all(staying, group.regexes), self._context.topics)
+        names = group.topics_of_all(staying, group.regexes)
+        hashed = yield from metadata_hash(names, self._context.topics)
         records.append(group_epoch_record(group.group_id, group.group_epoch + 1, hashed))
         return records
 
-    def _expire(self, group: ConsumerGroup, member: ConsumerMember, reason: str) -> Result[None]:
+    def _expire(self, group: ConsumerGroup, member: ConsumerMember, reason: str) -> Planned[None]:
         logger.info("group %s: %s is put out because %s", group.group_id, member.member_id, reason)
         return self.remove(group, [member], None)

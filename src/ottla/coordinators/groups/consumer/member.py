@@ -105,9 +105,8 @@ class ConsumerMember:
         if owned is None:
             return False
         return all(
-            partition in self.assigned.get(topic.topic_id, ())
+            all(map(self.assigned.get(topic.topic_id, {}).__contains__, topic.partitions))
             for topic in owned
-            for partition in topic.partitions
         )
 
     def assignment_epoch_of(self, topic_id: TopicId, partition: int) -> int | None:
@@ -156,13 +155,13 @@ class ConsumerMember:
             pending_revocation={},
         )
 
-    def metadata_value(self) -> ConsumerGroupMemberMetadataValue:
+    def metadata_value(self, sorted_names: list[str]) -> ConsumerGroupMemberMetadataValue:
         return ConsumerGroupMemberMetadataValue(
             instance_id=self.instance_id,
             rack_id=self.rack_id,
             client_id=self.client_id,
             client_host=self.client_host,
-            subscribed_topic_names=sorted(self.subscribed_topic_names),
+            subscribed_topic_names=sorted_names,
             subscribed_topic_regex=self.subscribed_topic_regex,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.server_assignor,

@@ -44,6 +44,7 @@ from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.result import Result
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
+from ottla.kernel.slices import Steps
 from ottla.wire.messages import consumer_group_describe as describe_wire
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment as AssignmentAnswer,
@@ -78,20 +79,19 @@ class ConsumerProtocol:
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client
-    ) -> Result[ConsumerGroupHeartbeatResponse]:
+    ) -> Steps[Result[ConsumerGroupHeartbeatResponse]]:
         """Raises KafkaError."""
         check_heartbeat(request, client.api_version, self._context.config())
         if request.member_epoch < JOIN_EPOCH:
-            return self._leave(request)
+            return (yield from self._leave(request))
         records: list[CoordinatorRecord] = []
         group = self._group_for(request, records)
         check_has_room(group, request.member_id, self._context.config())
         before = self._member_for(request, group, records)
         update = ConsumerUpdate(self._context, self._sessions, group, records)
         try:
-            member = update.run(
-                before, _with_request(before, request, client), request.topic_partitions
-            )
+            asked = yield from _with_request(before, request, client)
+            member = yield from update.run(before, asked, request.topic_partitions)
         except KafkaError as error:
             update.forget(error)
             raise
@@ -146,7 +146,7 @@ class ConsumerProtocol:
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest
-    ) -> Result[ConsumerGroupHeartbeatResponse]:
+    ) -> Steps[Result[ConsumerGroupHeartbeatResponse]]:
         group = self._context.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
@@ -159,7 +159,7 @@ class ConsumerProtocol:
             away = replace(member, member_epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
             return Result(response, [current_record(group.group_id, away)])
         logger.info("group %s: %s left", group.group_id, member.member_id)
-        return self._departure.remove(group, [member], response)
+        return (yield from self._departure.remove(group, [member], response))
 
     # -- for others -------------------------------------------------------------------------
 
@@ -284,9 +284,16 @@ class ConsumerProtocol:
 
 def _with_request(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: Client
-) -> ConsumerMember:
+) -> Steps[ConsumerMember]:
     """What the request does not say has not changed."""
-    names = request.subscribed_topic_names
+    names: set[str] = set()
+    for name in request.subscribed_topic_names or ():
+        names.add(name)
+        yield
+    subscribed = member.subscribed_topic_names
+    if request.subscribed_topic_names is not None:
+        subscribed = frozenset(names)
+        yield
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(
@@ -295,9 +302,7 @@ def _with_request(
         rack_id=request.rack_id or member.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=request.server_assignor or member.server_assignor,
-        subscribed_topic_names=(
-            member.subscribed_topic_names if names is None else frozenset(names)
-        ),
+        subscribed_topic_names=subscribed,
         subscribed_topic_regex=member.subscribed_topic_regex if regex is None else regex,
         client_id=client.id,
         client_host=client.host,

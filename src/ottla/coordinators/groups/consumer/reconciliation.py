@@ -65,9 +65,8 @@ class Reconciliation:
         if self.owned is None:
             return True
         return any(
-            partition in revoked.get(topic.topic_id, ())
+            not revoked.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions)
             for topic in self.owned
-            for partition in topic.partitions
         )
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
@@ -93,8 +92,9 @@ class Reconciliation:
         assigned: dict[TopicId, dict[int, int]] = {}
         revoked: dict[TopicId, dict[int, int]] = {}
         for topic_id, partitions in member.assigned.items():
+            target = self._target_of(topic_id)
             for partition, epoch in partitions.items():
-                part = assigned if partition in self._target_of(topic_id) else revoked
+                part = assigned if partition in target else revoked
                 part.setdefault(topic_id, {})[partition] = epoch
         if revoked and self._still_owns(revoked):
             return replace(

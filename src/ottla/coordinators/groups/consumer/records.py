@@ -35,10 +35,14 @@ def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
-def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+def member_record(
+    group_id: str, member: ConsumerMember, sorted_names: list[str] | None = None
+) -> CoordinatorRecord:
+    """With the names of its topics, where they are sorted already: there may be many."""
+    names = sorted(member.subscribed_topic_names) if sorted_names is None else sorted_names
     return CoordinatorRecord(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
-        member.metadata_value(),
+        member.metadata_value(names),
     )
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from ottla.coordinators.groups.consumer.group import ConsumerGroup
 from ottla.coordinators.groups.consumer.member import ConsumerMember, MemberState
 from ottla.coordinators.groups.context import GroupContext
-from ottla.coordinators.result import Result
+from ottla.coordinators.result import Planned, Result
 
-Expire = Callable[[ConsumerGroup, ConsumerMember, str], Result[Any]]
+Expire = Callable[[ConsumerGroup, ConsumerMember, str], Planned[Any]]
 
 
 class ConsumerSessions:
@@ -88,7 +88,7 @@ class ConsumerSessions:
     ) -> None:
         member_id = member.member_id
 
-        def expire() -> Result[Any]:
+        def expire() -> Planned[Any]:
             group = self._context.groups.get(group_id)
             if not isinstance(group, ConsumerGroup):
                 return Result(None)

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ottla.coordinators.groups.context import TopicLookup
+from ottla.coordinators.groups.context import TopicInfo, TopicLookup
+from ottla.kernel.slices import Steps, sorted_in_steps
 
 
 class ResolvedRegex(NamedTuple):
@@ -16,16 +17,19 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-def metadata_hash(names: Iterable[str], topics: TopicLookup) -> int:
+def metadata_hash(names: Iterable[str], topics: TopicLookup) -> Steps[int]:
     """Changes when one of the topics is created, deleted or gets partitions; 0 for none. Kept in
     the group's record (KIP-1101), so it must be the same in every process. Kafka hashes in
     another way: a group that comes from there is assigned once anew."""
-    digest = hashlib.blake2b(digest_size=8)
-    is_empty = True
-    for name in sorted(names):
+    found: list[TopicInfo] = []
+    for name in names:
         topic = topics.by_name(name)
         if topic is not None:
-            is_empty = False
-            digest.update(topic.id)
-            digest.update(topic.partition_count.to_bytes(4, "big"))
-    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+            found.append(topic)
+        yield
+    digest = hashlib.blake2b(digest_size=8)
+    for topic in (yield from sorted_in_steps(found, key=lambda topic: topic.name)):
+        digest.update(topic.id)
+        digest.update(topic.partition_count.to_bytes(4, "big"))
+        yield
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0

@@ -37,6 +37,7 @@ from ottla.coordinators.record import CoordinatorRecord
 from ottla.coordinators.regex import check_regex, matching
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicId
+from ottla.kernel.slices import Steps, sorted_in_steps
 
 logger = logging.getLogger(__name__)
 
@@ -67,16 +68,19 @@ class ConsumerUpdate:
         before: ConsumerMember,
         member: ConsumerMember,
         owned: Collection[OwnedPartitions] | None,
-    ) -> ConsumerMember:
+    ) -> Steps[ConsumerMember]:
         """Adds the records, and returns the member as it will be. Raises KafkaError."""
         names_changed = member.subscribed_topic_names != before.subscribed_topic_names
         regex_changed = member.subscribed_topic_regex != before.subscribed_topic_regex
         if member != before:
-            self._records.append(member_record(self._group.group_id, member))
+            names = yield from sorted_in_steps(member.subscribed_topic_names)
+            self._records.append(member_record(self._group.group_id, member, names))
         has_new_matches = self._resolve_regexes(member, regex_changed)
-        self._advance_group(member, names_changed or regex_changed or has_new_matches)
-        target_epoch, target = self._assign(member)
-        return self._reconcile(member, target_epoch, target, owned, names_changed or regex_changed)
+        yield
+        has_changed = names_changed or regex_changed
+        yield from self._advance_group(member, has_changed or has_new_matches)
+        target_epoch, target = yield from self._assign(member)
+        return (yield from self._reconcile(member, target_epoch, target, owned, has_changed))
 
     def forget(self, _: KafkaError) -> None:
         """The records could not be written: what was seen of the topics is to be seen again."""
@@ -134,12 +138,14 @@ class ConsumerUpdate:
 
     # -- the group --------------------------------------------------------------------------
 
-    def _advance_group(self, member: ConsumerMember, has_changed: bool) -> None:
+    def _advance_group(self, member: ConsumerMember, has_changed: bool) -> Steps[None]:
         group = self._group
         if not has_changed and group.is_metadata_checked():
             return
         members = group.members_with(member).values()
-        hashed = metadata_hash(group.topics_of_all(members, self._regexes), self._context.topics)
+        names = group.topics_of_all(members, self._regexes)
+        yield
+        hashed = yield from metadata_hash(names, self._context.topics)
         if has_changed or hashed != group.metadata_hash:
             self._group_epoch += 1
             self._records.append(group_epoch_record(group.group_id, self._group_epoch, hashed))
@@ -150,18 +156,21 @@ class ConsumerUpdate:
 
     # -- the target assignment --------------------------------------------------------------
 
-    def _assign(self, member: ConsumerMember) -> tuple[int, Assignment]:
+    def _assign(self, member: ConsumerMember) -> Steps[tuple[int, Assignment]]:
         group = self._group
         if self._group_epoch <= group.assignment_epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(member)
         members = group.members_with(member)
         counts: dict[TopicId, int] = {}
-        specs = {each.member_id: self._spec(each, counts) for each in members.values()}
+        specs: dict[str, MemberSpec] = {}
+        for each in members.values():
+            specs[each.member_id] = yield from self._spec(each, counts)
         name = preferred_assignor(members) or supported_assignors(self._context.config())[0]
-        targets = ASSIGNORS[name](specs, counts)
+        targets = yield from ASSIGNORS[name](specs, counts)
         for member_id, target in targets.items():
             if group.target.get(member_id) != target:
                 self._records.append(target_record(group.group_id, member_id, target))
+            yield
         self._records.append(
             target_epoch_record(group.group_id, self._group_epoch, self._context.now_ms())
         )
@@ -181,14 +190,13 @@ class ConsumerUpdate:
         next_ms = last_ms + config.consumer_assignment_interval_ms
         return last_ms == 0 or not last_ms <= self._context.now_ms() < next_ms
 
-    def _spec(self, member: ConsumerMember, counts: dict[TopicId, int]) -> MemberSpec:
-        return MemberSpec(
-            member.instance_id,
-            self._topic_ids(member, counts),
-            self._group.target_of(member),
-        )
+    def _spec(self, member: ConsumerMember, counts: dict[TopicId, int]) -> Steps[MemberSpec]:
+        topic_ids = yield from self._topic_ids(member, counts)
+        return MemberSpec(member.instance_id, topic_ids, self._group.target_of(member))
 
-    def _topic_ids(self, member: ConsumerMember, counts: dict[TopicId, int]) -> frozenset[TopicId]:
+    def _topic_ids(
+        self, member: ConsumerMember, counts: dict[TopicId, int]
+    ) -> Steps[frozenset[TopicId]]:
         """Of those that exist."""
         topic_ids: set[TopicId] = set()
         for name in self._group.topics_of(member, self._regexes):
@@ -196,6 +204,7 @@ class ConsumerUpdate:
             if topic is not None:
                 topic_ids.add(topic.id)
                 counts[topic.id] = topic.partition_count
+            yield
         return frozenset(topic_ids)
 
     # -- what the member has ----------------------------------------------------------------
@@ -207,7 +216,7 @@ class ConsumerUpdate:
         target: Assignment,
         owned: Collection[OwnedPartitions] | None,
         subscription_changed: bool,
-    ) -> ConsumerMember:
+    ) -> Steps[ConsumerMember]:
         if not subscription_changed and member.is_reconciled_to(target_epoch):
             return member
         step = Reconciliation(
@@ -215,10 +224,11 @@ class ConsumerUpdate:
             target=target,
             owned=owned,
             owner_of=self._group.owner_of,
-            subscribed_topic_ids=self._topic_ids(member, {}),
+            subscribed_topic_ids=(yield from self._topic_ids(member, {})),
             subscription_changed=subscription_changed,
         )
         after = step.next(member)
+        yield
         if after == member:
             return member
         self._records.append(current_record(self._group.group_id, after))

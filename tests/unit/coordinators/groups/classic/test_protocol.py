@@ -11,6 +11,7 @@ from ottla.coordinators.groups.context import Client
 from ottla.coordinators.groups.records import GroupMetadataKey, GroupMetadataValue
 from ottla.coordinators.result import Deferred
 from ottla.kernel.errors import ErrorCode, KafkaError
+from ottla.kernel.slices import at_once
 from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.messages.leave_group import MemberIdentity
 from ottla.wire.messages.sync_group import SyncGroupRequest
@@ -414,7 +415,7 @@ def test_an_append_that_ends_after_the_coordinator_moved_changes_nothing() -> No
         protocol_type="consumer",
         protocol_name="range",
     )
-    result = coordinator.protocol.sync(request, Client("app", "/10.0.0.1", 5))
+    result = at_once(coordinator.protocol.sync(request, Client("app", "/10.0.0.1", 5)))
     coordinator.timers.cancel_all()
     coordinator.protocol.unloaded()
 

@@ -6,11 +6,13 @@ import pytest
 
 from ottla.coordinators.groups.consumer.assignors import (
     ASSIGNORS,
+    Assignments,
     MemberSpec,
     assign_range,
     assign_uniform,
 )
 from ottla.kernel.ids import TopicId
+from ottla.kernel.slices import Steps, at_once
 
 A, B, C = (TopicId(bytes([number]) * 16) for number in (1, 2, 3))
 
@@ -24,10 +26,10 @@ def spec(
     return MemberSpec(instance_id, frozenset(topics), had)
 
 
-def plain(assignments: Mapping[str, Mapping[TopicId, frozenset[int]]]) -> dict[str, object]:
+def plain(steps: Steps[Assignments]) -> dict[str, object]:
     return {
         member: {topic: sorted(parts) for topic, parts in assignment.items()}
-        for member, assignment in assignments.items()
+        for member, assignment in at_once(steps).items()
     }
 
 
@@ -131,5 +133,5 @@ def test_range_with_more_members_than_partitions() -> None:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 def test_who_subscribes_to_nothing_gets_nothing(name: str) -> None:
-    assert ASSIGNORS[name]({}, {}) == {}
-    assert ASSIGNORS[name]({"m1": spec()}, {}) == {"m1": {}}
+    assert at_once(ASSIGNORS[name]({}, {})) == {}
+    assert at_once(ASSIGNORS[name]({"m1": spec()}, {})) == {"m1": {}}

@@ -38,7 +38,7 @@ WHOLE = ConsumerMember(
 
 
 def test_its_two_records_make_it_up() -> None:
-    metadata, current = WHOLE.metadata_value(), WHOLE.current_assignment_value()
+    metadata, current = WHOLE.metadata_value(["t", "u"]), WHOLE.current_assignment_value()
     new = ConsumerMember.new("m")
     assert new.with_metadata(metadata).with_current_assignment(current) == WHOLE
     assert new.with_current_assignment(current).with_metadata(metadata) == WHOLE

@@ -1,0 +1,1 @@
+"""`ottla reassign`: partitions moved to other brokers, planned, begun, watched and cancelled."""

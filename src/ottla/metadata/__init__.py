@@ -1,0 +1,1 @@
+"""What this broker knows of its cluster: brokers, topics, partitions and who leads them."""

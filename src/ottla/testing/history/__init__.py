@@ -1,0 +1,1 @@
+"""What clients did and saw, and what must hold of it."""

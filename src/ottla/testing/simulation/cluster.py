@@ -1,0 +1,217 @@
+"""Brokers on simulated hosts, each with its controller, and the ensemble that they share."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping
+
+from ottla.coordination import znodes
+from ottla.coordination.store import StoreError
+from ottla.coordination.znodes import LeaderAndIsr
+from ottla.kernel.errors import KafkaError
+from ottla.kernel.ids import TopicPartition
+from ottla.storage.errors import BrokerStartRefused
+from ottla.testing.loop import VirtualLoop
+from ottla.testing.machine import ProcessDied, SimulatedMachine
+from ottla.testing.network import SimulatedNetwork
+from ottla.testing.simulation.trace import Trace
+from ottla.testing.store import Changes, MemoryEnsemble
+
+PORT = 9092
+_RESTART_S_MAX = 0.5
+
+
+def host_of(broker_id: int) -> str:
+    return f"broker{broker_id}"
+
+
+class SimulatedCluster:
+    """Brokers 1 to `broker_count`. Whoever is to run is started again when it has ended, as by a
+    supervisor."""
+
+    def __init__(
+        self,
+        loop: VirtualLoop,
+        rng: random.Random,
+        broker_count: int,
+        settings: Mapping[str, str],
+        trace: Trace,
+        *,
+        session_timeout_s: float,
+        skew_ms_max: int = 0,
+        has_slow_disks: bool = False,
+    ) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.trace = trace
+        self.network = SimulatedNetwork(loop, rng)
+        self.ensemble = MemoryEnsemble()
+        self.addresses = {each: (host_of(each), PORT) for each in range(1, broker_count + 1)}
+        self.machines = {
+            broker_id: SimulatedMachine(
+                {
+                    "broker.id": str(broker_id),
+                    "listeners": f"PLAINTEXT://{host}:{port}",
+                    **settings,
+                },
+                loop,
+                rng,
+                self.network.host(host),
+                self.ensemble,
+                takes_time_to_write=has_slow_disks,
+                skew_ms=rng.randint(-skew_ms_max, skew_ms_max),
+                session_timeout_s=session_timeout_s,
+            )
+            for broker_id, (host, port) in self.addresses.items()
+        }
+        self.wanted = dict.fromkeys(self.machines, False)
+        """Who is to run."""
+        self.paused: set[int] = set()
+        self.up: set[int] = set()
+        """Who has started, and has not ended since."""
+        self._supervisors: list[asyncio.Task[None]] = []
+        self.ensemble.begin_session(self)
+
+    def hear(self, changes: Changes) -> None:
+        """What the controller decides is worth a line."""
+        for path, _ in changes:
+            if not self.ensemble.exists(path):
+                continue
+            data = self.ensemble.get(path).data
+            if path == znodes.CONTROLLER:
+                self.trace.note(f"the controller is {znodes.decode_controller(data)}")
+            elif path.startswith(znodes.TOPICS) and path.endswith("/state"):
+                state = znodes.decode_partition_state(path, data)
+                *_, topic, _, number, _ = path.split("/")
+                self.trace.note(
+                    f"{topic}-{number}: leader {state.leader}, epoch {state.leader_epoch}, "
+                    f"in sync {list(state.isr)}, eligible {list(state.eligible_leader_replicas)}"
+                )
+
+    async def start(self) -> None:
+        """The first makes what all expect to be in the store."""
+        for broker_id in self.machines:
+            self._supervisors.append(self.loop.create_task(self._supervise(broker_id)))
+            self.wanted[broker_id] = True
+        while len(self.up) < len(self.machines):
+            await asyncio.sleep(0.1)
+
+    async def _supervise(self, broker_id: int) -> None:
+        machine = self.machines[broker_id]
+        while True:
+            if self.wanted[broker_id] and not machine.is_running:
+                await self._start(broker_id)
+            elif broker_id in self.up and machine.is_running and machine.broker.failed.done():
+                self.trace.note(f"broker {broker_id} fails: {machine.broker.failed.result()}")
+                self.kill(broker_id)
+            await asyncio.sleep(0.05)
+
+    async def _start(self, broker_id: int) -> None:
+        machine = self.machines[broker_id]
+        self.trace.note(f"broker {broker_id} starts")
+        try:
+            await machine.start()
+        except ProcessDied:
+            return
+        except (StoreError, KafkaError, BrokerStartRefused, OSError) as error:
+            self.trace.note(f"broker {broker_id} does not start: {error}")
+            if machine.is_running:
+                machine.kill()
+            await asyncio.sleep(self.rng.uniform(0, _RESTART_S_MAX))
+        else:
+            self.up.add(broker_id)
+            self.trace.note(f"broker {broker_id} has started")
+
+    # -- what can happen to a broker ------------------------------------------------------------
+
+    def running(self) -> list[int]:
+        """Those that have started, and neither stand still nor are about to stop."""
+        return sorted(self.up - self.paused)
+
+    def kill(self, broker_id: int) -> None:
+        self.trace.note(f"kill {broker_id}")
+        self._ended(broker_id)
+        self.machines[broker_id].kill()
+
+    def lose_power(self, broker_id: int) -> None:
+        self.trace.note(f"power of {broker_id} fails")
+        self._ended(broker_id)
+        self.machines[broker_id].lose_power()
+
+    def pause(self, broker_id: int) -> None:
+        self.trace.note(f"pause {broker_id}")
+        self.paused.add(broker_id)
+        self.machines[broker_id].pause()
+
+    def resume(self, broker_id: int) -> None:
+        if broker_id in self.paused:
+            self.trace.note(f"resume {broker_id}")
+            self.paused.discard(broker_id)
+            self.machines[broker_id].resume()
+
+    async def stop(self, broker_id: int) -> None:
+        """Cleanly: its leaderships go to others first."""
+        self.trace.note(f"stop {broker_id}")
+        self._ended(broker_id)
+        # Who waits for it may be cancelled. The broker stops all the same.
+        await asyncio.shield(self.loop.create_task(self._stop(broker_id)))
+
+    async def _stop(self, broker_id: int) -> None:
+        try:
+            await self.machines[broker_id].stop_and_exit()
+        except ProcessDied:
+            return
+        self.trace.note(f"{broker_id} has stopped")
+
+    def _ended(self, broker_id: int) -> None:
+        self.up.discard(broker_id)
+        self.paused.discard(broker_id)
+
+    async def shut_down(self) -> None:
+        """All of them, cleanly, for good."""
+        for supervisor in self._supervisors:
+            supervisor.cancel()
+        for broker_id in sorted(self.up):
+            await self.stop(broker_id)
+
+    # -- what is decided --------------------------------------------------------------------------
+
+    def controller_id(self) -> int | None:
+        if not self.ensemble.exists(znodes.CONTROLLER):
+            return None
+        return znodes.decode_controller(self.ensemble.get(znodes.CONTROLLER).data)
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, tuple[int, ...], LeaderAndIsr | None]]:
+        """With their replicas and their states, as the ensemble has them."""
+        for topic in self.ensemble.children(znodes.TOPICS):
+            path = znodes.topic_path(topic)
+            assignment = znodes.decode_topic(topic, self.ensemble.get(path).data)
+            for number, replicas in sorted(assignment.partitions.items()):
+                each = TopicPartition(topic, number)
+                state_path = znodes.partition_state_path(*each)
+                state = None
+                if self.ensemble.exists(state_path):
+                    data = self.ensemble.get(state_path).data
+                    state = znodes.decode_partition_state(state_path, data)
+                yield each, replicas.replicas, state
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        for each, _, state in self.partitions():
+            if each == partition and state is not None and state.leader != -1:
+                return state.leader
+        return None
+
+    def unhealed(self) -> list[str]:
+        """What is not yet as it should be when nothing disturbs any more."""
+        problems = [f"broker {each} does not run" for each in self.machines if each not in self.up]
+        registered = {int(each) for each in self.ensemble.children(znodes.BROKER_IDS)}
+        problems += [
+            f"broker {each} is not registered" for each in self.machines if each not in registered
+        ]
+        if self.controller_id() is None:
+            problems.append("there is no controller")
+        for each, replicas, state in self.partitions():
+            if state is None or state.leader == -1 or {*state.isr} != {*replicas}:
+                problems.append(f"{each} has replicas {replicas}, and is {state}")
+        return problems

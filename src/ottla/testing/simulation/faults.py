@@ -1,0 +1,291 @@
+"""What is done to a cluster: each kind goes on by itself, until it is told to end.
+
+Some wait for a time, drawn at random; others for an event: "kill whoever has just acknowledged".
+Whatever they have begun ends with `SimulatedCluster` being healed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.coordination import znodes
+from ottla.kernel.ids import TopicPartition
+from ottla.testing.simulation.cluster import SimulatedCluster, host_of
+
+Fault = Callable[["Faults"], Coroutine[Any, Any, None]]
+
+
+class Faults:
+    """Of one run."""
+
+    def __init__(self, cluster: SimulatedCluster, client_hosts: list[str]) -> None:
+        self.cluster = cluster
+        self.rng = cluster.rng
+        self.client_hosts = client_hosts
+        self.on_acknowledged: Callable[[int], None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._cuts: set[tuple[str, str]] = set()
+        self._tail_lost_by: int | None = None
+
+    def begin(self, *kinds: Fault) -> None:
+        for kind in kinds:
+            self._tasks.append(self.cluster.loop.create_task(kind(self)))
+
+    def acknowledged(self, partition: TopicPartition) -> None:
+        """A client has just been told so."""
+        if self.on_acknowledged is not None:
+            leader = self.cluster.leader_of(partition)
+            if leader in self.cluster.running():
+                self.on_acknowledged(leader)
+
+    async def heal(self) -> None:
+        self.on_acknowledged = None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()
+        cluster = self.cluster
+        for sender, receiver in sorted(self._cuts):
+            cluster.network.heal(sender, receiver)
+        for broker_id, machine in cluster.machines.items():
+            cluster.resume(broker_id)
+            cluster.wanted[broker_id] = True
+            if machine.is_running:
+                machine.remote_store.heal()
+
+    # -- tools --------------------------------------------------------------------------------
+
+    async def wait(self, longest_s: float = 2.0) -> None:
+        await asyncio.sleep(self.rng.uniform(0, longest_s))
+
+    async def pick(self) -> int:
+        """A broker that runs; waits for one."""
+        while not (running := self.cluster.running()):
+            await asyncio.sleep(0.05)
+        return self.rng.choice(running)
+
+    def cut(self, sender: str, receiver: str) -> None:
+        self._cuts.add((sender, receiver))
+        self.cluster.network.cut(sender, receiver)
+
+    def heal_cut(self, sender: str, receiver: str) -> None:
+        self._cuts.discard((sender, receiver))
+        self.cluster.network.heal(sender, receiver)
+
+
+async def kill(faults: Faults) -> None:
+    while True:
+        await faults.wait(3)
+        broker_id = await faults.pick()
+        faults.cluster.wanted[broker_id] = False
+        faults.cluster.kill(broker_id)
+        await faults.wait(1.5)
+        faults.cluster.wanted[broker_id] = True
+
+
+async def kill_and_start_at_once(faults: Faults) -> None:
+    while True:
+        await faults.wait(3)
+        faults.cluster.kill(await faults.pick())
+
+
+async def kill_all(faults: Faults) -> None:
+    while True:
+        await faults.wait(8)
+        for broker_id in faults.cluster.running():
+            faults.cluster.kill(broker_id)
+
+
+async def kill_whoever_acknowledged(faults: Faults) -> None:
+    cluster = faults.cluster
+
+    def acknowledged(leader: int) -> None:
+        if faults.rng.random() < 0.02:
+            cluster.kill(leader)
+
+    faults.on_acknowledged = acknowledged
+    await asyncio.get_running_loop().create_future()
+
+
+async def pause_whoever_acknowledged(faults: Faults) -> None:
+    paused: asyncio.Queue[int] = asyncio.Queue()
+
+    def acknowledged(leader: int) -> None:
+        if faults.rng.random() < 0.02:
+            faults.cluster.pause(leader)
+            paused.put_nowait(leader)
+
+    faults.on_acknowledged = acknowledged
+    while True:
+        broker_id = await paused.get()
+        await faults.wait(2)
+        faults.cluster.resume(broker_id)
+
+
+async def lose_power(faults: Faults) -> None:
+    """One broker at a time: what it had not synced, and others have, comes back to it before the
+    next one loses its power."""
+    cluster = faults.cluster
+    while True:
+        await faults.wait(3)
+        cluster.lose_power(await faults.pick())
+        await faults.wait(1)
+        while cluster.unhealed():
+            await asyncio.sleep(0.1)
+
+
+async def pause(faults: Faults) -> None:
+    while True:
+        await faults.wait(2)
+        broker_id = await faults.pick()
+        faults.cluster.pause(broker_id)
+        await faults.wait(2)
+        faults.cluster.resume(broker_id)
+
+
+async def restart_cleanly(faults: Faults) -> None:
+    cluster = faults.cluster
+    while True:
+        await faults.wait(2)
+        broker_id = await faults.pick()
+        cluster.wanted[broker_id] = False
+        await cluster.stop(broker_id)
+        await faults.wait(1)
+        cluster.wanted[broker_id] = True
+
+
+async def cut_between_brokers(faults: Faults) -> None:
+    while True:
+        await faults.wait(2)
+        one, other = faults.rng.sample(sorted(faults.cluster.machines), 2)
+        ways = [(host_of(one), host_of(other))]
+        if faults.rng.random() < 0.5:
+            ways.append((host_of(other), host_of(one)))
+        faults.cluster.trace.note(f"cut {ways}")
+        for way in ways:
+            faults.cut(*way)
+        await faults.wait(3)
+        faults.cluster.trace.note(f"heal {ways}")
+        for way in ways:
+            faults.heal_cut(*way)
+
+
+async def isolate(faults: Faults) -> None:
+    """A broker from all others, and from clients or not."""
+    while True:
+        await faults.wait(2)
+        broker_id = faults.rng.choice(sorted(faults.cluster.machines))
+        others = [host_of(each) for each in faults.cluster.machines if each != broker_id]
+        if faults.rng.random() < 0.5:
+            others += faults.client_hosts
+        faults.cluster.trace.note(f"isolate {broker_id} from {others}")
+        for host in others:
+            faults.cut(host, host_of(broker_id))
+            faults.cut(host_of(broker_id), host)
+        await faults.wait(3)
+        faults.cluster.trace.note(f"{broker_id} is back")
+        for host in others:
+            faults.heal_cut(host, host_of(broker_id))
+            faults.heal_cut(host_of(broker_id), host)
+
+
+async def reset_connections(faults: Faults) -> None:
+    hosts = [host_of(each) for each in faults.cluster.machines]
+    while True:
+        await faults.wait(0.5)
+        one = faults.rng.choice(hosts)
+        other = faults.rng.choice([each for each in hosts + faults.client_hosts if each != one])
+        faults.cluster.trace.note(f"reset {one} {other}")
+        faults.cluster.network.reset(one, other)
+
+
+async def cut_off_store(faults: Faults) -> None:
+    cluster = faults.cluster
+    while True:
+        await faults.wait(2)
+        broker_id = await faults.pick()
+        store = cluster.machines[broker_id].remote_store
+        cluster.trace.note(f"{broker_id} is cut off from the store")
+        store.cut()
+        await faults.wait(2)
+        cluster.trace.note(f"{broker_id} reaches the store")
+        store.heal()
+
+
+async def cut_off_store_of_all(faults: Faults) -> None:
+    cluster = faults.cluster
+    while True:
+        await faults.wait(5)
+        stores = [cluster.machines[each].remote_store for each in cluster.running()]
+        cluster.trace.note("the store is away")
+        for store in stores:
+            store.cut()
+        await faults.wait(1.5)
+        cluster.trace.note("the store is back")
+        for store in stores:
+            store.heal()
+
+
+async def lose_answers_of_store(faults: Faults) -> None:
+    while True:
+        await faults.wait(0.7)
+        broker_id = await faults.pick()
+        faults.cluster.trace.note(f"{broker_id} loses the store's next answer")
+        faults.cluster.machines[broker_id].remote_store.lose_next_answer()
+
+
+async def expire_sessions(faults: Faults) -> None:
+    while True:
+        await faults.wait(3)
+        broker_id = await faults.pick()
+        faults.cluster.trace.note(f"the session of {broker_id} expires")
+        faults.cluster.machines[broker_id].expire_session()
+
+
+async def depose_controllers(faults: Faults) -> None:
+    """As an operator may: the controller's node goes."""
+    cluster = faults.cluster
+    while True:
+        await faults.wait(2)
+        if cluster.ensemble.exists(znodes.CONTROLLER):
+            cluster.trace.note(f"depose {cluster.controller_id()}")
+            cluster.ensemble.delete(znodes.CONTROLLER)
+
+
+async def kill_controllers(faults: Faults) -> None:
+    cluster = faults.cluster
+    while True:
+        await faults.wait(4)
+        controller_id = cluster.controller_id()
+        if controller_id in cluster.running():
+            assert controller_id is not None
+            cluster.kill(controller_id)
+
+
+KINDS: dict[str, Fault] = {
+    kind.__name__: kind
+    for kind in (
+        kill,
+        kill_and_start_at_once,
+        kill_all,
+        kill_whoever_acknowledged,
+        pause_whoever_acknowledged,
+        lose_power,
+        pause,
+        restart_cleanly,
+        cut_between_brokers,
+        isolate,
+        reset_connections,
+        cut_off_store,
+        cut_off_store_of_all,
+        lose_answers_of_store,
+        expire_sessions,
+        depose_controllers,
+        kill_controllers,
+    )
+}

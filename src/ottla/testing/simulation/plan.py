@@ -1,0 +1,64 @@
+"""What a seed draws: kinds of faults, settings, and how long it goes on."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from ottla.testing.simulation.faults import KINDS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a seed draws."""
+
+    seed: int
+    fault_kinds: tuple[str, ...]
+    broker_count: int
+    """Of partitions with three replicas. With four, they can be moved."""
+    workload_s: float
+    session_timeout_s: float
+    skew_ms_max: int
+    has_slow_disks: bool
+    has_admin: bool
+    settings: dict[str, str]
+    topic_config: dict[str, str]
+
+
+def draw_plan(seed: int) -> Plan:
+    rng = random.Random(seed)
+    lag_ms = rng.choice([200, 500, 2000])
+    settings = {
+        "replica.lag.time.max.ms": str(lag_ms),
+        "replica.fetch.wait.max.ms": str(min(lag_ms // 2, 400)),
+        "replica.fetch.backoff.ms": "50",
+        "replica.socket.timeout.ms": "1000",
+        "controller.socket.timeout.ms": "1000",
+        "request.timeout.ms": "1500",
+        "min.insync.replicas": "2",
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": "2",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+        "group.min.session.timeout.ms": "500",
+        "controlled.shutdown.max.retries": "2",
+        "controlled.shutdown.retry.backoff.ms": "200",
+        "leader.imbalance.check.interval.seconds": "5",
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+        "log.flush.offset.checkpoint.interval.ms": "1000",
+    }
+    topic_config = {"internal.segment.bytes": str(rng.choice([1024, 1 << 20]))}
+    return Plan(
+        seed,
+        tuple(rng.sample(sorted(KINDS), rng.randint(2, 4))),
+        broker_count=rng.choice([3, 3, 4]),
+        workload_s=rng.uniform(4, 12),
+        session_timeout_s=rng.choice([0.6, 1.5, 6.0]),
+        skew_ms_max=rng.choice([0, 0, 2000]),
+        has_slow_disks=rng.random() < 0.3,
+        has_admin=rng.random() < 0.3,
+        settings=settings,
+        topic_config=topic_config,
+    )
