@@ -37,6 +37,9 @@ class Benchmark(Protocol):
 
     name: str
     needs_java: bool
+    has_cluster: bool
+    """It starts a cluster of its own. All rounds of one kind of broker are done before those of the
+    other begin: two clusters at once would take the processors and the memory from each other."""
 
     def __init__(self, broker: Broker, setting: Setting) -> None: ...
 

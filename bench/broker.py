@@ -7,10 +7,14 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from bench import process, protocol
 from bench.connection import Connection
+from bench.protocol import Metadata
+
+if TYPE_CHECKING:
+    from bench.cluster import Cluster
 
 _PATIENCE_S = 60.0
 _POLL_S = 0.002
@@ -40,6 +44,10 @@ class Broker(abc.ABC):
         """Another broker of this kind, on a folder of its own."""
         return type(self)(self._parent)
 
+    @abc.abstractmethod
+    def cluster(self, count: int) -> Cluster:
+        """So many other brokers of this kind, on folders of their own."""
+
     @property
     @abc.abstractmethod
     def address(self) -> str: ...
@@ -47,6 +55,14 @@ class Broker(abc.ABC):
     @property
     @abc.abstractmethod
     def pid(self) -> int: ...
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.pid,)
+
+    @property
+    @abc.abstractmethod
+    def is_running(self) -> bool: ...
 
     @abc.abstractmethod
     def make_folder_ready(self) -> None:
@@ -60,6 +76,10 @@ class Broker(abc.ABC):
     @abc.abstractmethod
     def stop(self) -> None:
         """Cleanly; no error when it is not running."""
+
+    @abc.abstractmethod
+    def kill(self) -> None:
+        """As `kill -9` does."""
 
     @abc.abstractmethod
     def log_folder(self, topic: str, partition: int) -> Path:
@@ -78,30 +98,37 @@ class Broker(abc.ABC):
         self.wait_until_it_answers()
 
     def wait_until_it_answers(self) -> None:
-        self._wait_until(self._answers, "answer")
+        self.wait_until(self._answers, "answer")
 
     def wait_for_topic(self, topic: str, partition_count: int = 1) -> None:
-        frame = protocol.metadata_request(topic)
-
         def has_leaders() -> bool:
-            with Connection(self.address, timeout_s=10) as connection:
-                return protocol.metadata_is_ready(connection.ask(frame), partition_count)
+            partitions = self.metadata(topic).partitions.values()
+            return len(partitions) == partition_count and all(p.leader >= 0 for p in partitions)
 
-        self._wait_until(has_leaders, f"name leaders for {topic}")
+        self.wait_until(has_leaders, f"name leaders for {topic}")
 
     def _answers(self) -> bool:
-        with Connection(self.address, timeout_s=10) as connection:
-            return protocol.broker_count(connection.ask(protocol.metadata_request("none"))) > 0
+        return bool(self.metadata().brokers)
 
-    def _wait_until(self, check: Callable[[], bool], what: str) -> None:
+    def controller_id(self) -> int:
+        return self.metadata().controller
+
+    def metadata(self, topic: str = "none") -> Metadata:
+        with Connection(self.address, timeout_s=10) as connection:
+            frame = connection.ask(protocol.metadata_request(topic))
+            return protocol.parse_metadata(frame)
+
+    def wait_until(self, check: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             if not process.is_alive(self.pid):
                 raise BenchError(f"{self.name} ended by itself: {self.output()[-800:].strip()}")
+            begin = time.monotonic()
             try:
                 if check():
                     return
             except OSError:
                 pass  # Not listening yet: ask again until the deadline.
-            time.sleep(_POLL_S)
+            # Metadata of a thousand partitions is work: the broker is to have time for its own.
+            time.sleep(max(_POLL_S, 2 * (time.monotonic() - begin)))
         raise BenchError(f"{self.name} did not {what} within {_PATIENCE_S:.0f} s")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol
 
 from bench import process
-from bench.broker import BenchError, Broker
+from bench.broker import BenchError
 from bench.process import cpu_s
 from tools.apache_kafka import java_command, tool_command
 
@@ -125,13 +125,13 @@ def spent(report: Report) -> Spent:
 
 
 class Measured(Protocol):
-    """A broker, or what stands for one."""
+    """A broker, a cluster, or what stands for one."""
 
     @property
     def address(self) -> str: ...
 
     @property
-    def pid(self) -> int: ...
+    def pids(self) -> tuple[int, ...]: ...
 
 
 def java_produce(
@@ -142,9 +142,9 @@ def java_produce(
     options = ["--topic", topic, "--num-records", str(count), "--record-size", str(record_bytes)]
     options += ["--throughput", "-1", "--command-property"]
     options += [f"{name}={value}" for name, value in pairs.items()]
-    before_s = cpu_s(broker.pid)
+    before_s = cpu_s(*broker.pids)
     output = run(tool_command("producer-perf", *options, heap_mb=_STOCK_TOOL_HEAP_MB))
-    broker_cpu_s = cpu_s(broker.pid) - before_s
+    broker_cpu_s = cpu_s(*broker.pids) - before_s
     lines = _SENT_LINE.findall(output)
     if not lines or int(lines[-1][0]) != count:
         raise BenchError(f"ProducerPerformance did not send {count} records: {output[-500:]}")
@@ -160,9 +160,9 @@ def java_program(name: str, *arguments: str) -> list[str]:
     )
 
 
-def java_consume(broker: Broker, topic: str, count: int) -> Spent:
+def java_consume(broker: Measured, topic: str, count: int) -> Spent:
     """AssignConsumer, our own program around Apache Kafka's consumer."""
     command = java_program("AssignConsumer", broker.address, topic, str(count), "120")
-    before_s = cpu_s(broker.pid)
+    before_s = cpu_s(*broker.pids)
     report = json.loads(run(command))
-    return Spent(report["count"], report["elapsed_s"], cpu_s(broker.pid) - before_s)
+    return Spent(report["count"], report["elapsed_s"], cpu_s(*broker.pids) - before_s)

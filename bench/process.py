@@ -15,9 +15,10 @@ _IDLE_SHARE = 0.1
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
-def tree(pid: int) -> list[int]:
-    """The process and all that it started: a helper process of a broker counts as the broker."""
-    found = [pid]
+def tree(*pids: int) -> list[int]:
+    """The processes and all that they started: a helper process of a broker counts as the
+    broker."""
+    found = [*pids]
     for parent in found:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
             with contextlib.suppress(OSError):
@@ -25,10 +26,10 @@ def tree(pid: int) -> list[int]:
     return found
 
 
-def cpu_s(pid: int) -> float:
+def cpu_s(*pids: int) -> float:
     """User and system time so far, of ended children too."""
     ticks = 0
-    for process in tree(pid):
+    for process in tree(*pids):
         try:
             stat = Path(f"/proc/{process}/stat").read_text()
         except FileNotFoundError:
@@ -45,10 +46,10 @@ def exact_cpu_s(pid: int) -> float:
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
-def pss_bytes(pid: int) -> int:
-    """Proportional set size: what the machine would win back if the process went."""
+def pss_bytes(*pids: int) -> int:
+    """Proportional set size: what the machine would win back if the processes went."""
     total = 0
-    for process in tree(pid):
+    for process in tree(*pids):
         try:
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
@@ -57,13 +58,13 @@ def pss_bytes(pid: int) -> int:
     return total
 
 
-def settle(pid: int) -> None:
-    """Waits, within reason, until the process has no work of its own left, such as creating or
+def settle(*pids: int) -> None:
+    """Waits, within reason, until the processes have no work of their own left, such as creating or
     deleting the files of many partitions."""
     for _ in range(_SETTLE_S_MAX):
-        before_s = cpu_s(pid)
+        before_s = cpu_s(*pids)
         time.sleep(1)
-        if cpu_s(pid) - before_s < _IDLE_SHARE:
+        if cpu_s(*pids) - before_s < _IDLE_SHARE * len(pids):
             return
 
 
@@ -88,20 +89,20 @@ def end(process: subprocess.Popen[bytes], patience_s: float = 20.0) -> None:
 
 
 class PeakMemory:
-    """Watches a process while the `with` block runs; `bytes` is the highest PSS seen."""
+    """Watches processes while the `with` block runs; `bytes` is the highest PSS seen."""
 
     # Reading the roll-up walks the page tables of the process: not too often.
     _INTERVAL_S = 0.5
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, *pids: int) -> None:
         self.bytes = 0
-        self._pid = pid
+        self._pids = pids
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="peak-memory")
 
     def _watch(self) -> None:
         while not self._done.wait(self._INTERVAL_S):
-            self.bytes = max(self.bytes, pss_bytes(self._pid))
+            self.bytes = max(self.bytes, pss_bytes(*self._pids))
 
     def __enter__(self) -> PeakMemory:
         self._thread.start()

@@ -231,42 +231,72 @@ def _parse_partition(reader: Reader, frame: memoryview) -> FetchedPartition:
     return FetchedPartition(partition, error_code, records)
 
 
-def _skip_brokers(reader: Reader) -> int:
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    leader: int
+    """-1 where there is none."""
+    replicas: list[int]
+    in_sync: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    brokers: list[int]
+    controller: int
+    partitions: dict[int, PartitionMetadata]
+    """Of the only topic that was asked for; empty where it is not there."""
+
+
+def parse_metadata(frame: memoryview) -> Metadata:
+    """`frame` is without its length."""
+    reader = Reader(frame, 4)
     reader.skip_tags()
     reader.number(">i")
-    count = reader.uvarint() - 1
-    for _ in range(count):
-        reader.number(">i")
+    brokers: list[int] = []
+    for _ in range(reader.uvarint() - 1):
+        brokers.append(reader.number(">i"))
         reader.text()
         reader.number(">i")
         reader.text()
         reader.skip_tags()
-    return count
+    reader.text()
+    controller = reader.number(">i")
+    partitions: dict[int, PartitionMetadata] = {}
+    if reader.uvarint() == 2 and reader.number(">h") == 0:
+        reader.text()
+        reader.position += 17  # topic id, is internal
+        for _ in range(reader.uvarint() - 1):
+            error_code, index, leader, _epoch = (reader.number(form) for form in _PARTITION_HEAD)
+            replicas, in_sync, _offline = ([*_numbers(reader)] for _ in range(3))
+            reader.skip_tags()
+            if error_code:
+                leader = -1
+            partitions[index] = PartitionMetadata(leader, replicas, in_sync)
+    return Metadata(brokers, controller, partitions)
 
 
-def broker_count(frame: memoryview) -> int:
-    return _skip_brokers(Reader(frame, 4))
+_PARTITION_HEAD = (">h", ">i", ">i", ">i")
 
 
-def metadata_is_ready(frame: memoryview, partition_count: int) -> bool:
-    """Whether the only topic is there, without error, and every partition has a leader."""
+def _numbers(reader: Reader) -> Iterator[int]:
+    for _ in range(reader.uvarint() - 1):
+        yield reader.number(">i")
+
+
+def describe_quorum_request() -> bytes:
+    partition = struct.pack(">i", 0) + _NO_TAGS
+    topic = compact_string("__cluster_metadata") + compact_array([partition]) + _NO_TAGS
+    return request_frame(55, 0, compact_array([topic]) + _NO_TAGS)
+
+
+def quorum_leader(frame: memoryview) -> int:
+    """`frame` is without its length."""
     reader = Reader(frame, 4)
-    _skip_brokers(reader)
+    reader.skip_tags()
+    reader.number(">h")
+    reader.uvarint()
     reader.text()
+    reader.uvarint()
     reader.number(">i")
-    if reader.uvarint() != 2 or reader.number(">h") != 0:
-        return False
-    reader.text()
-    reader.position += 17  # topic id, is internal
-    if reader.uvarint() - 1 != partition_count:
-        return False
-    for _ in range(partition_count):
-        error_code, _index, leader = (reader.number(form) for form in (">h", ">i", ">i"))
-        if error_code != 0 or leader < 0:
-            return False
-        reader.number(">i")
-        for _ in range(3):  # replicas, in-sync replicas, offline replicas
-            count = reader.uvarint() - 1
-            reader.position += 4 * count
-        reader.skip_tags()
-    return True
+    reader.number(">h")
+    return reader.number(">i")

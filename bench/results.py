@@ -75,6 +75,12 @@ _NOTES = """\
 - Rows of the pipeline are 100 B in 4 partitions, on `local[2]`, where the broker has to share
   the cores with Spark; Spark's connector is tuned by large fetches and batches. A micro-batch has
   one row a partition.
+- "3 brokers": Ottla's meet in one SQLite file, as `ottla start --brokers 3` runs them; Apache
+  Kafka's are KRaft nodes, each broker and controller. CPU and memory are of all three. Topics have
+  3 partitions, 3 replicas and `min.insync.replicas=2`; clients have their defaults, and no linger
+  where latency is measured. One cluster runs at a time, so the brokers do not take turns. After
+  kill -9 the session has to end first: Apache Kafka's takes 9 s (`broker.session.timeout.ms`),
+  Ottla's on one machine is over when its process is.
 - The ceiling has no broker: our load generators ran against a responder that does no work, and
   Java's producer, "to nobody", against one that acknowledges at once and keeps nothing. No broker
   can make that client faster."""
@@ -252,7 +258,7 @@ class Results:
         for cells in self.all_cells():
             colour = _COLOURS.get(cells[7], "")
             table.add_row(*cells, style=colour)
-        compared = Table(title="The pipeline: two ways on one broker")
+        compared = Table(title="Two ways of work with one kind of broker")
         for index, heading in enumerate(self._headings(_COMPARED_HEADINGS)):
             compared.add_column(heading, justify="right" if index in (4, 5, 6, 7) else "left")
         for cells in self.compared_cells():
@@ -302,7 +308,7 @@ class Results:
                 f"Python's own modules import is counted with them: {self.import_text()}."
             )
         if compared := self.compared_cells():
-            parts.append("The pipeline: two ways of work on one broker.")
+            parts.append("Two ways of work with one kind of broker.")
             parts.append(_markdown_table(self._headings(_COMPARED_HEADINGS), compared))
         if self.ceiling:
             parts.append(_markdown_table(self._headings(_CEILING_HEADINGS), self.ceiling_cells()))

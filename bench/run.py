@@ -137,7 +137,9 @@ class Run:
                 task = progress.add_task(
                     kind.name, total=len(brokers) * (self._arguments.rounds + 1)
                 )
-                self._measure(kind, brokers, progress, task)
+                turns = [[broker] for broker in brokers] if kind.has_cluster else [brokers]
+                for together in turns:
+                    self._measure(kind, together, progress, task)
 
     @contextmanager
     def _progress(self) -> Iterator[Progress]:

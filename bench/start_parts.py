@@ -15,7 +15,7 @@ from bench.broker import BenchError
 _LINE = re.compile(r'time=(\S+) .*message="the start took: (.*)"')
 _PART = re.compile(r"(?:, )?([^,]+?) ([0-9.]+) ms \(CPU ([0-9.]+)\)")
 _IMPORT = re.compile(r"import time: +([0-9]+) \| +[0-9]+ \| ( *)(\S+)")
-_IMPORTED = "import ottla.cli.main, ottla.cli.start, ottla.broker, uvloop"
+_IMPORTED = "import ottla.cli.main, ottla.cli.start, ottla.broker_process, uvloop"
 _TIMES = 3
 _PYTHON = "Python itself"
 

@@ -35,6 +35,23 @@ def _transaction_rows() -> Iterator[Row]:
                 yield Row(f"txn_{kind}_{count}_p{share}_us", title, "µs", at_most=1.0)
 
 
+def _cluster_rows() -> Iterator[Row]:
+    for kind, name in (("java", "Java"), ("rdkafka", "librdkafka")):
+        for size, text, unit in (("100b", "100 B", "k records/s"), ("1kb", "1 KB", "MB/s")):
+            title = f"3 brokers, 3 replicas: {name} produce {text}, acks=all"
+            yield Row(f"cluster_{kind}_{size}", title, unit, at_least=1.5)
+    yield Row("cluster_memory_mb", "3 brokers: memory under load, peak", "MB", at_most=1 / 6)
+    for share in (50, 99):
+        title = f"3 brokers: acks=all at 1,000 records/s, p{share}"
+        yield Row(f"cluster_p{share}_us", title, "µs", at_most=0.5)
+    yield Row("catch_up_mb", "a follower catches up", "MB/s", at_least=1.0)
+    yield Row("fail_over_s", "kill -9 of a leader until the next acknowledgement", "s")
+    yield Row("controller_create_s", "1,000 partitions created", "s")
+    yield Row("controller_fail_over_s", "1,000 partitions failed over after kill -9", "s")
+    title = "controlled shutdown with 1,000 partitions"
+    yield Row("controller_shutdown_s", title, "s", value_at_most=5.0)
+
+
 _FIRST = "empty data dir until a group's first record, {}"
 
 ROWS = (
@@ -79,6 +96,7 @@ ROWS = (
     Row("cold_read_mb", "the cold read itself", "MB/s"),
     Row("large_p99_us", "produce p99 beside requests of 20,000 names", "µs", at_most=1.0),
     Row("large_p50_us", "produce p50 beside them", "µs"),
+    *_cluster_rows(),
 )
 
 
@@ -126,7 +144,14 @@ def _spark_rows() -> Iterator[Comparison]:
     yield Comparison(row, "1 core", "spark_in_1_core")
 
 
-COMPARISONS = tuple(_spark_rows())
+COMPARISONS = (
+    *_spark_rows(),
+    Comparison(
+        Row("brokers_2_mb", "librdkafka produce 1 KB, 2 brokers", "MB/s"),
+        "1 broker",
+        "brokers_1_mb",
+    ),
+)
 
 CEILING_ROWS = (
     Row("ceiling_in_mb", "loopback socket into a file", "MB/s"),

@@ -6,6 +6,7 @@ import time
 
 from bench import client, topics
 from bench.broker import Broker
+from bench.cluster import REPLICATED, Cluster
 
 _RECORDS = 1_000_000
 
@@ -24,3 +25,12 @@ def warm_up(broker: Broker, seconds: float, *, with_java: bool) -> None:
                 client.run_python("rdkafka_consumer", *common, topic, _RECORDS)
             client.run_python("pipelined_producer", *common, topic, 16, 5, 0, 3)
             client.run_python("sync_producer", *common, topic, 1, 1, 0, 2)
+
+
+def warm_up_cluster(cluster: Cluster, seconds: float) -> None:
+    """Replicated records, until the time is over."""
+    deadline = time.monotonic() + seconds
+    with topics.temporary(cluster, "warm-up", 3, 3, REPLICATED) as topic:
+        common = (cluster.address, cluster.pids_text, topic)
+        while time.monotonic() < deadline:
+            client.run_python("rdkafka_producer", *common, _RECORDS // 5, 100)

@@ -1,8 +1,13 @@
 """One kind of work a file. `ALL` is the order in which they run."""
 
 from bench.benchmark import Benchmark
+from bench.benchmarks.cluster_latency import ClusterLatency
+from bench.benchmarks.cluster_produce import ClusterProduce
 from bench.benchmarks.cold_read import ColdRead
+from bench.benchmarks.controller import Controller
+from bench.benchmarks.fail_over import FailOver
 from bench.benchmarks.first_record import FirstRecord
+from bench.benchmarks.follower_catch_up import FollowerCatchUp
 from bench.benchmarks.group_commits import GroupCommits
 from bench.benchmarks.group_rebalance import GroupRebalance
 from bench.benchmarks.java_consume import JavaConsume
@@ -17,6 +22,7 @@ from bench.benchmarks.spark import Spark
 from bench.benchmarks.start import Start
 from bench.benchmarks.sync_latency import SyncLatency
 from bench.benchmarks.transactions import Transactions
+from bench.benchmarks.two_brokers import TwoBrokers
 
 ALL: tuple[type[Benchmark], ...] = (
     Start,
@@ -34,6 +40,12 @@ ALL: tuple[type[Benchmark], ...] = (
     PipelineStart,
     ColdRead,
     LargeRequests,
+    ClusterProduce,
+    ClusterLatency,
+    FollowerCatchUp,
+    FailOver,
+    Controller,
+    TwoBrokers,
     # Last: 2,000 partitions are removed after it, and Apache Kafka does that a minute later.
     Scaling,
 )

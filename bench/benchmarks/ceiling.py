@@ -93,6 +93,10 @@ class Responder:
     address: str
     pid: int
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.pid,)
+
     @classmethod
     @contextmanager
     def running(cls, module: str) -> Iterator[Responder]:

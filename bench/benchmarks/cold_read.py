@@ -22,6 +22,7 @@ class ColdRead:
 
     name = "cold_read"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker, self._setting = broker, setting

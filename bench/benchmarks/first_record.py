@@ -28,6 +28,7 @@ class FirstRecord:
 
     name = "first_record"
     needs_java = True
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -15,6 +15,7 @@ class GroupCommits:
 
     name = "group_commits"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -19,6 +19,7 @@ class GroupRebalance:
 
     name = "group_rebalance"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -13,6 +13,7 @@ class JavaConsume:
 
     name = "java_consume"
     needs_java = True
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -17,6 +17,7 @@ class JavaProduce:
 
     name = "java_produce"
     needs_java = True
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -16,6 +16,7 @@ _SECONDS = 10.0
 class LargeRequests:
     name = "large_requests"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -14,6 +14,7 @@ class Librdkafka:
 
     name = "librdkafka"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

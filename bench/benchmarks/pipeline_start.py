@@ -23,6 +23,7 @@ class PipelineStart:
 
     name = "pipeline_start"
     needs_java = True
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -24,6 +24,7 @@ class Scaling:
 
     name = "scaling"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -15,6 +15,7 @@ class SmallRequests:
 
     name = "small_requests"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

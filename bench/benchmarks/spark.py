@@ -20,6 +20,7 @@ class Spark:
 
     name = "spark"
     needs_java = True
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -20,6 +20,7 @@ class Start:
 
     name = "start"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker.sibling()

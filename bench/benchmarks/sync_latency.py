@@ -10,6 +10,7 @@ from bench.broker import Broker
 class SyncLatency:
     name = "sync_latency"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

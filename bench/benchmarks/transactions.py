@@ -19,6 +19,7 @@ class Transactions:
 
     name = "transactions"
     needs_java = False
+    has_cluster = False
 
     def __init__(self, broker: Broker, setting: Setting) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""librdkafka's producer with its own defaults. Arguments: ADDRESS BROKER_PID TOPIC COUNT BYTES"""
+"""librdkafka's producer with its own defaults. Arguments: ADDRESS BROKER_PIDS TOPIC COUNT BYTES"""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench.clients.window import Window
+from bench.clients.window import Window, parse_pids
 
 _FLUSH_PATIENCE_S = 120
 
 
 def main() -> None:
-    address, pid, topic, count, record_bytes = sys.argv[1:]
+    address, pids, topic, count, record_bytes = sys.argv[1:]
     failures: list[str] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     producer = Producer({"bootstrap.servers": address, "delivery.report.only.error": True})
     value = b"x" * int(record_bytes)
     producer.list_topics(topic, timeout=30)
-    window = Window(int(pid))
+    window = Window(*parse_pids(pids))
     for _ in range(int(count)):
         while True:
             try:
