@@ -25,8 +25,8 @@ _IS_CI = os.environ.get("CI") == "true"
 
 _TYPED = ["src", "tools", "tests", "bench", "examples"]
 _LANES = {
-    "clients": ["compat", "simulation", "contract", "faults", "browser"],
-    "rest": ["property", "unit", "pipeline"],
+    "clients": ["compat", "faults", "browser"],
+    "rest": ["property", "unit", "simulation", "contract", "pipeline"],
 }
 """Folders of tests that run beside each other: about half of the time each, on two cores. Those of
 properties are first: what they find is then not what an earlier test left in the process."""
