@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,16 +20,24 @@ TIMEOUT_S = 60
 
 
 def run(name: str, broker: OttlaProcess, folder: Path, timeout_s: float = TIMEOUT_S) -> str:
-    done = subprocess.run(
+    # Should it hang, it says where: what it has printed, and the stack of each thread.
+    seen_when_it_hangs = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    with subprocess.Popen(
         [sys.executable, str(EXAMPLES / f"{name}.py")],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=timeout_s,
         cwd=folder,
-        env={**os.environ, "BOOTSTRAP": broker.bootstrap},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+        env={**os.environ, **seen_when_it_hangs, "BOOTSTRAP": broker.bootstrap},
+    ) as example:
+        try:
+            out, err = example.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            example.send_signal(signal.SIGABRT)
+            out, err = example.communicate()
+            pytest.fail(f"{name} hangs after {timeout_s} s:\n{out}{err}{broker.log_text()}")
+    assert example.returncode == 0, out + err
+    return out
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
