@@ -143,10 +143,9 @@ class AlterPartitionManager:
                     new_isr_with_epochs=[
                         BrokerState(
                             broker_id=each,
-                            # With which it fetched what it has (KIP-903).
                             broker_epoch=own_epoch
                             if each == self._own_id
-                            else leader.in_sync.followers[each].broker_epoch,
+                            else proposal.broker_epochs[each],
                         )
                         for each in sorted(proposal.isr)
                     ],

@@ -12,7 +12,7 @@ choose a new leader from, so the high watermark waits for the members of both (K
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -30,6 +30,9 @@ class Proposal(NamedTuple):
     isr: frozenset[BrokerId]
     partition_epoch: int
     """Of the state that it would replace: the controller refuses it once there is another."""
+    broker_epochs: Mapping[BrokerId, int]
+    """Of the followers in it, each as it fetched what it has. One that has come back since then is
+    another: it may have lost that, and the controller is not to take it for this one (KIP-903)."""
 
 
 class InSyncReplicas:
@@ -202,7 +205,9 @@ class InSyncReplicas:
 
     def propose(self, isr: Iterable[BrokerId]) -> Proposal:
         assert self.proposal is None, "an AlterPartition is not settled"
-        self.proposal = Proposal(frozenset(isr), self.partition_epoch)
+        proposed = frozenset(isr)
+        epochs = {each: self.followers[each].broker_epoch for each in proposed - {self.own_id}}
+        self.proposal = Proposal(proposed, self.partition_epoch, epochs)
         return self.proposal
 
     def answered(self, proposal: Proposal, isr: Iterable[BrokerId], partition_epoch: int) -> None:

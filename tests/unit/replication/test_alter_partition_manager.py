@@ -264,6 +264,32 @@ def test_what_is_settled_or_led_no_more_is_not_asked_for() -> None:
     with_manager(test, count=3)
 
 
+def test_a_follower_that_came_back_without_its_log_is_not_asked_for_as_the_one_that_had_it() -> (
+    None
+):
+    """The controller is away meanwhile. Named with its new epoch, the follower would be in the ISR
+    with nothing of what is committed, and the next leader (KIP-903)."""
+
+    async def test(
+        broker: SimulatedBroker, controller: ScriptedController, partitions: list[Partition]
+    ) -> None:
+        (partition,) = partitions
+        append(partition, b"a")
+        controller.errors = [ConnectionError("broken")]
+        fetched(partition, 1)
+        broker.machine.broker.replicas._broker_epochs = lambda broker_id: 6
+        partition.leader.follower_fetched(B2, 0, log_start_offset=0, broker_epoch=6)
+        await asyncio.sleep(3)
+        assert [
+            [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
+            for request in controller.requests
+            for topic in request.topics
+            for asked in topic.partitions
+        ] == 2 * [[(1, OWN_EPOCH), (2, 5)]]
+
+    with_manager(test)
+
+
 def test_an_answer_that_comes_after_leader_and_isr_changes_nothing() -> None:
     async def test(
         broker: SimulatedBroker, controller: ScriptedController, partitions: list[Partition]
