@@ -149,8 +149,7 @@ async def _drop(
         await partition_state_machine.elect(
             plan, [topic_partition], lambda _, each: reassigned(each, target=staying)
         )
-    await replica_state_machine.take_offline(plan, dropped)
-    replica_state_machine.delete(plan, dropped)
+    await _remove(plan, topic_partition, dropped)
     replica_state_machine.forget(plan, dropped)
 
 
@@ -205,8 +204,23 @@ async def _plan_handover(plan: ChangePlan, partitions: Collection[TopicPartition
     assert not failed, f"one of the target is alive and in sync: {failed}"
     for each in partitions:
         removed = _replicas(each, plan.assignment(each).removing_replicas)
-        await replica_state_machine.take_offline(plan, removed)
-        replica_state_machine.delete(plan, removed)
+        await _remove(plan, each, removed)
+
+
+async def _remove(
+    plan: ChangePlan, topic_partition: TopicPartition, removed: Collection[Replica]
+) -> None:
+    """They leave the ISR and delete their logs. Who has no log is not eligible, either: not while
+    it is still assigned, and not when it is assigned again."""
+    await replica_state_machine.take_offline(plan, removed)
+    brokers = {each.broker_id for each in removed}
+    state = plan.state(topic_partition)
+    assert state is not None
+    if brokers.intersection(state.eligible_leader_replicas):
+        staying = tuple(each for each in state.eligible_leader_replicas if each not in brokers)
+        plan.set_state(topic_partition, state._replace(eligible_leader_replicas=staying))
+        plan.tell_replicas(topic_partition, except_for=brokers)
+    replica_state_machine.delete(plan, removed)
 
 
 def _plan_end(plan: ChangePlan, partitions: Collection[TopicPartition]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 
@@ -120,6 +121,55 @@ def test_fewer_replicas_and_another_order_are_done_at_once() -> None:
         assert await cluster.state("t") == after
 
     run(scenario)
+
+
+def test_who_was_moved_away_is_eligible_no_more_when_it_comes_back() -> None:
+    """It has deleted its log, and the only replica has committed by itself since then: to lead it
+    is to lose all of that (KIP-966)."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.create("t", (1, 2, 3))
+        assert await move(cluster, (1,)) is None
+        assert (await cluster.state("t")).eligible_leader_replicas == ()
+        assert await move(cluster, (1, 2)) is None  # Which has not caught up yet.
+        await cluster.brokers[1].crash()
+        await cluster.settle()
+        state = await cluster.state("t")
+        assert (state.leader, state.isr) == (-1, (1,))
+
+    run(scenario, settings={"min.insync.replicas": "2"})
+
+
+def test_who_deletes_its_log_is_not_eligible_where_the_controller_dies_before_the_last_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller leads the partition as well: those who have deleted their logs, and are still
+    assigned, are all that is left."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.create("t", (1, 2, 3))
+        assert cluster.active.id == 1
+        with monkeypatch.context() as patch:
+            cut_short: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def stop_there(*_: object) -> None:
+                cut_short.set_result(None)
+                raise RuntimeError("the last step is not reached")
+
+            patch.setattr(reassignment, "_plan_end", stop_there)
+            moving = asyncio.create_task(move(cluster, (1,)))
+            await cut_short
+            await cluster.brokers[1].crash()
+            await asyncio.wait([moving])
+            assert moving.cancelled()
+        await cluster.settle()
+        state = await cluster.state("t")
+        assert (state.leader, state.isr, state.eligible_leader_replicas) == (-1, (1,), ())
+        await cluster.brokers[1].restart()
+        await cluster.settle()
+        assert (await cluster.state("t")).leader == 1
+
+    run(scenario, settings={"min.insync.replicas": "2"})
 
 
 def test_a_reassignment_is_cancelled() -> None:
