@@ -328,7 +328,7 @@ class Broker:
         await self._evidence.close()
         self._peers.close()
         await self.replicas.close()
-        await self.logs.close(broker_epoch=self.broker_epoch)
+        await self.logs.close(broker_epoch=self._evidence.kept_epoch)
         await self._store.close()
 
     async def _hand_over_leaderships(self) -> None:
@@ -365,7 +365,7 @@ class Broker:
 
     async def _register(self) -> None:
         async def renewed(broker: BrokerImage) -> None:
-            self._evidence.keep(broker.epoch)
+            self._keep_evidence()
 
         info = BrokerInfo(
             tuple(self.endpoints),
@@ -385,7 +385,12 @@ class Broker:
             on_failure=self._fail,
             changes=self.replicas.changes,
         )
-        self._evidence.keep((await self.registration.start()).epoch)
+        await self.registration.start()
+        self._keep_evidence()
+
+    def _keep_evidence(self) -> None:
+        if self.registration is not None and not self.registration.is_unclean:
+            self._evidence.keep(self.registration.epoch)
 
     def _check_first_folder(self) -> None:
         """Where the other log dirs are in use and the first is empty, its disk is not mounted: it
@@ -453,7 +458,10 @@ class Broker:
 
     def _seen_by_controller(self, broker_epoch: int) -> None:
         if self.registration is not None:
+            was_unclean = self.registration.is_unclean
             self.registration.seen_by_controller(broker_epoch)
+            if was_unclean:
+                self._keep_evidence()
 
     def _current_config(self) -> BrokerConfig:
         return self._config.current

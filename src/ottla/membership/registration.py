@@ -154,6 +154,11 @@ class Registration:
         if broker_epoch == self.epoch:
             self._info = self._info._replace(unclean_log_dirs=())
 
+    @property
+    def is_unclean(self) -> bool:
+        """Whether logs may not be whole, and the controller has not heard so yet."""
+        return bool(self._info.unclean_log_dirs)
+
     async def close(self) -> None:
         """Before the store is closed. A session that expires from here on is not followed by
         another: the controller would take a broker for alive that has stopped."""

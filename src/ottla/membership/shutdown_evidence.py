@@ -24,6 +24,7 @@ from ottla.coordination import znodes
 from ottla.coordination.store import NodeExists, NoNode, Store, StoreError
 from ottla.coordination.znodes import BrokerRun
 from ottla.kernel.ids import BrokerId
+from ottla.storage.clean_shutdown import UNKNOWN_EPOCH
 from ottla.storage.folder import LogFolder
 from ottla.storage.run_mark import RunMark, write_run_mark
 
@@ -42,6 +43,8 @@ class ShutdownEvidence:
         self._folders = folders
         self._boot_id = boot_id
         self._keeping: asyncio.Task[None] | None = None
+        self.kept_epoch = UNKNOWN_EPOCH
+        """Of the registration whose run this is, once that may be written down."""
 
     async def unclean_log_dirs(self) -> tuple[str, ...]:
         """As the run before left them, after the logs were loaded. Those that are offline are not
@@ -71,7 +74,9 @@ class ShutdownEvidence:
 
     def keep(self, broker_epoch: int) -> None:
         """For the next start: this is the run of that registration. In the background: until it is
-        done, the evidence of before holds as well."""
+        done, the evidence of before holds as well. Not before the controller has heard what may not
+        be whole: from then on the logs count as whole again."""
+        self.kept_epoch = broker_epoch
         self._keeping = asyncio.get_running_loop().create_task(
             self._keep(broker_epoch, self._keeping)
         )

@@ -159,7 +159,8 @@ class LogManager:
     async def close(self, *, broker_epoch: int = UNKNOWN_EPOCH) -> None:
         """A clean stop: everything is on the disk, and the next start need not look. Partitions
         must have stopped appending. After a start that failed, of a folder that it did not get to
-        load nothing is known and nothing is said."""
+        load nothing is known and nothing is said. Without an epoch nothing was appended: a folder
+        is as clean as it was, of the run before."""
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -179,9 +180,10 @@ class LogManager:
         for folder in self._online():
             await folder.drain()
             if folder.failure is None and folder.is_loaded:
-                folder.submit(
-                    write_clean_shutdown, self._disk, folder.path, broker_epoch=broker_epoch
-                )
+                epoch = broker_epoch
+                if epoch == UNKNOWN_EPOCH and folder.clean_epoch is not None:
+                    epoch = folder.clean_epoch
+                folder.submit(write_clean_shutdown, self._disk, folder.path, broker_epoch=epoch)
                 await folder.drain()
         for folder in self.folders:
             folder.is_closed = True

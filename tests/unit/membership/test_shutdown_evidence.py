@@ -7,8 +7,13 @@ import json
 
 import pytest
 
+from ottla.coordination import znodes
+from ottla.coordination.znodes import BrokerInfo, Endpoint
+from ottla.kernel.errors import KafkaError
 from ottla.storage.run_mark import RunMark, read_run_mark, write_run_mark
 from ottla.testing.disk import Fault
+from ottla.testing.machine import ProcessDied
+from ottla.testing.store import MemoryStore
 from tests.support.simulated_broker import SimulatedBroker, with_broker
 
 RUN = "/ottla_broker_runs/1"
@@ -174,6 +179,56 @@ def test_the_controller_has_to_hear_of_it_once() -> None:
         assert unclean(broker) == ["/data"]
         broker.machine.expire_session()  # It serves, so the controller has told it what to lead.
         await settled()
+        assert unclean(broker) == []
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_no_controller_has_heard_is_said_again_at_the_next_start(is_killed: bool) -> None:
+    """The controller of before has died, and its session lives on. Else the broker would be elected
+    for what it has lost, when it is the first that is back."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await settled()
+        broker.machine.lose_power()
+        controller = MemoryStore(broker.ensemble)
+        await controller.open()
+        await controller.create(znodes.CONTROLLER, znodes.encode_controller(2, 0), ephemeral=True)
+        starting = asyncio.create_task(broker.start())
+        await settled()
+        assert unclean(broker) == ["/data"]
+        assert not starting.done()
+        if is_killed:
+            broker.machine.kill()
+        else:
+            await broker.machine.stop_and_exit()
+        with pytest.raises(ProcessDied):
+            await starting
+        await controller.close()
+        await broker.start()
+        assert unclean(broker) == ["/data"]
+        await settled()
+        await broker.restart(broker.machine.kill)
+        assert unclean(broker) == []
+
+    with_broker(test)
+
+
+def test_a_start_that_failed_leaves_a_clean_stop_as_it_was() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await settled()
+        await broker.machine.stop()
+        broker.machine.disk.remove("/data/.ottla_run")
+        other = MemoryStore(broker.ensemble)
+        await other.open()
+        node = znodes.encode_broker(BrokerInfo((Endpoint("PLAINTEXT", "PLAINTEXT", "else", 1),)))
+        await other.create(znodes.broker_path(1), node, ephemeral=True)
+        with pytest.raises(KafkaError):
+            await broker.start()
+        await broker.machine.stop_and_exit()
+        await other.close()
+        await broker.start()
         assert unclean(broker) == []
 
     with_broker(test)
