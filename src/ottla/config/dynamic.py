@@ -49,6 +49,12 @@ def validate_dynamic(
             "Cannot update these configs at default cluster level, broker id must be specified",
             [name for name in settings if _is_per_broker(name)],
         )
+    elif "min.insync.replicas" in settings:
+        # The controller judges by the cluster's who is eligible to lead (KIP-966).
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
     try:
         if per_broker:
             return broker.with_dynamic(settings, broker.dynamic_default)

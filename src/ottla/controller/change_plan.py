@@ -30,6 +30,8 @@ from ottla.kernel.slices import Slices
 
 K = TypeVar("K")
 
+MIN_ISR = "min.insync.replicas"
+
 StateChanged = Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None]
 
 
@@ -82,8 +84,13 @@ class ChangePlan:
         return planned or self.context.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def min_insync_replicas(self, topic_partition: TopicPartition) -> int:
-        """As leaders judge it: never more than there are replicas."""
+        """As leaders judge it: never more than there are replicas. A default that was lowered
+        counts at once, though the controller's own broker may not go by it yet."""
         configured = self.context.topic_config(topic_partition.topic).min_insync_replicas
+        if MIN_ISR not in self.context.topic_configs.get(topic_partition.topic, {}):
+            default = self.context.broker_configs.get(None, {}).get(MIN_ISR, "").strip()
+            if default.isdecimal():  # Else nobody goes by it: a person has written that.
+                configured = min(configured, int(default))
         return min(configured, len(self.assignment(topic_partition).replicas))
 
     def eligible(

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ottla.controller import broker_changes
 from ottla.controller.active_controller import ActiveController
-from ottla.controller.change_plan import ChangePlan
+from ottla.controller.change_plan import MIN_ISR, ChangePlan
 from ottla.controller.controller_context import Config, partitions_of
 from ottla.controller.topic_names import check_topic_name
 from ottla.controller.topics import RunEvent
@@ -18,8 +18,6 @@ from ottla.coordination import znodes
 from ottla.kernel.errors import ErrorCode, KafkaError
 
 K = TypeVar("K")
-
-_MIN_ISR = "min.insync.replicas"
 
 _SHOWN_TIMEOUT_S = 30.0
 
@@ -84,7 +82,7 @@ class Configs:
             notifications: list[str] = []
             if not validate_only:
                 changes = active.plan()
-                if before.get(_MIN_ISR) != config.get(_MIN_ISR):
+                if before.get(MIN_ISR) != config.get(MIN_ISR):
                     await _forget_eligible(changes, active.context.topics)
                 path = znodes.broker_config_path(broker_id)
                 changes.put_config(known, broker_id, path, config)

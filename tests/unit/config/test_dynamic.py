@@ -31,6 +31,18 @@ def test_what_cannot_change_is_an_invalid_request(
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
+def test_no_broker_has_min_insync_replicas_of_its_own() -> None:
+    """Whom the controller takes for eligible it judges by the cluster's (KIP-966): a leader that
+    commits with fewer would be followed by one that lacks records."""
+    settings = {"min.insync.replicas": "1"}
+    with pytest.raises(KafkaError, match="while ELR is enabled") as refused:
+        validate_dynamic(settings, BrokerConfig(), per_broker=True)
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert validate_dynamic(settings, BrokerConfig(), per_broker=False).dynamic_default == settings
+    broker = BrokerConfig({"min.insync.replicas": "2"})
+    assert usable_dynamic(settings, broker, per_broker=True)[0] == {}
+
+
 def test_a_change_for_one_broker_or_for_all() -> None:
     broker = BrokerConfig().with_dynamic({"message.max.bytes": "3"}, {})
     cluster = validate_dynamic({"message.max.bytes": "2"}, broker, per_broker=False)

@@ -121,6 +121,20 @@ def test_nobody_is_eligible_under_another_min_insync_replicas(is_topics_own: boo
     run(scenario, settings={"min.insync.replicas": "2"})
 
 
+def test_a_lower_default_counts_before_the_controllers_own_broker_goes_by_it() -> None:
+    """Leaders may go by it already, and commit alone."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.create("t", (2, 3))
+        configs = cluster.active.controller.configs
+        await configs.change_broker(None, setting(min_insync_replicas="1"))
+        await cluster.brokers[3].crash()
+        await cluster.settle()
+        assert (await cluster.state("t")).eligible_leader_replicas == ()
+
+    run(scenario, settings={"min.insync.replicas": "2"})
+
+
 def test_other_settings_leave_them_eligible() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         await lose_one_in_sync(cluster)
