@@ -10,7 +10,7 @@ from ottla.kernel.ids import BrokerId
 from ottla.kernel.slices import Slices
 from ottla.records.batch import iter_headers
 from ottla.replication.truncation import truncation_offset
-from ottla.replication.uncommitted import Step
+from ottla.replication.uncommitted import Step, add_step
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
@@ -70,7 +70,7 @@ class Follower:
                     return
             if not await self._append(records):
                 return
-            self._uncommitted.append(Step(log.log_end_offset, len(records)))
+            add_step(self._uncommitted, Step(log.log_end_offset, len(records)))
         self._advance_high_watermark(min(leader_high_watermark, log.log_end_offset))
         if leader_log_start_offset > log.log_start_offset:
             log.advance_log_start_offset(min(leader_log_start_offset, partition.high_watermark))

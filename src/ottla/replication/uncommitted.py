@@ -33,6 +33,20 @@ class Step:
         self.is_written = False
 
 
+STEPS_MAX = 1000
+"""Of one partition. The high watermark may stand still for days while acks=1 goes on: from here on
+steps are added to the last one, and their bytes count when all of that is committed."""
+
+
+def add_step(steps: deque[Step], step: Step) -> None:
+    """Behind the others."""
+    if len(steps) < STEPS_MAX:
+        steps.append(step)
+    else:
+        steps[-1].end_offset = step.end_offset
+        steps[-1].byte_count += step.byte_count
+
+
 class Parked:
     """One who waits for an end to be written or committed."""
 
@@ -115,7 +129,7 @@ class Uncommitted:
         writing, parked = self.writing, self._parked_until_written
         while writing and writing[0].is_written:
             first = writing.popleft()
-            self.waiting.append(first)
+            add_step(self.waiting, first)
             self._end_moved(first.end_offset, first.byte_count)
             parked.settle(first.end_offset)
 

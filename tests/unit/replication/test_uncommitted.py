@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.kernel.errors import ErrorCode, KafkaError
-from ottla.replication.uncommitted import Uncommitted
+from ottla.replication.uncommitted import STEPS_MAX, Uncommitted
 
 
 def test_steps_are_committed_in_the_order_of_their_places() -> None:
@@ -26,6 +26,24 @@ def test_steps_are_committed_in_the_order_of_their_places() -> None:
     assert (ends, heard) == ([1, 3], ["first", "second"])
     uncommitted.when_committed(lambda error: heard.append("at once"))
     assert heard[-1] == "at once"
+
+
+def test_steps_share_their_memory_while_the_high_watermark_stands_still() -> None:
+    """With acks=1 a producer goes on for days where too few replicas are in sync."""
+    uncommitted = Uncommitted(lambda end, byte_count: None)
+    heard: list[int] = []
+    count = 3 * STEPS_MAX
+    for end_offset in range(1, count + 1):
+        uncommitted.finish(uncommitted.begin(end_offset, 10))
+        uncommitted.when_committed(lambda error, end=end_offset: heard.append(end))  # type: ignore[misc]
+    assert len(uncommitted.waiting) == STEPS_MAX
+    middle = count // 2
+    byte_count = uncommitted.commit(middle)
+    uncommitted.settle(middle)
+    assert heard == list(range(1, middle + 1))
+    assert not uncommitted.is_empty
+    assert byte_count + uncommitted.commit(count) == 10 * count
+    assert uncommitted.is_empty
 
 
 def test_a_failure_is_told_to_all_who_wait_and_ends_all_steps() -> None:
