@@ -451,6 +451,8 @@ class Leader:
             self._alter_isr(self, self.in_sync.propose(isr))
 
     def _isr_changed(self) -> None:
+        if self.is_closed:
+            return  # The controller's answer was late. Another leads, and may have cut the log.
         if len(self.in_sync.committed) < self.min_insync_replicas:
             self._delayed.too_few_in_sync(self._what_is_in_sync)
         self._advance_high_watermark()

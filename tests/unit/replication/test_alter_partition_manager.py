@@ -305,6 +305,36 @@ def test_an_answer_that_comes_after_leader_and_isr_changes_nothing() -> None:
     with_manager(test)
 
 
+def test_an_answer_that_comes_after_the_end_of_the_role_moves_no_high_watermark() -> None:
+    """An unclean election may have cut the log by then."""
+
+    async def test(
+        broker: SimulatedBroker, controller: ScriptedController, partitions: list[Partition]
+    ) -> None:
+        (partition,) = partitions
+        append(partition, b"a", acks=1)
+        await asyncio.sleep(31)
+        partition.leader.judge_isr(since_s=0)
+        await asyncio.sleep(0.5)
+        assert len(controller.requests) == 1
+        replicas = broker.machine.broker.replicas
+        await replicas.become_follower(
+            partition.topic_partition,
+            partition.topic_id,
+            partition.log.config,
+            leader_id=BrokerId(-1),
+            leader_epoch=2,
+            is_new=False,
+        )
+        assert partition.follower is not None
+        await partition.follower.start_over(0, 0)
+        assert partition.log.log_end_offset == 0
+        await asyncio.sleep(2)
+        assert partition.high_watermark == 0
+
+    with_manager(test, isr=(1, 2))
+
+
 def test_a_follower_that_lags_leaves_and_what_waited_for_it_is_committed() -> None:
     async def test(
         broker: SimulatedBroker, controller: ScriptedController, partitions: list[Partition]
