@@ -198,8 +198,14 @@ class Registration:
 
     async def _try_to_renew(self) -> None:
         if self._is_session_over:
-            await self._store.open()
-            self._is_session_over = False
+            self._is_session_over = (
+                False  # Before: the next one may be over by the time it is open.
+            )
+            try:
+                await self._store.open()
+            except BaseException:
+                self._is_session_over = True
+                raise
         try:
             cluster_id = znodes.decode_cluster_id((await self._store.get(znodes.CLUSTER_ID)).data)
         except NoNode:

@@ -293,3 +293,41 @@ def test_what_may_not_be_whole_is_said_until_the_controller_has_heard_it() -> No
         await registration.close()
 
     run_virtual(main)
+
+
+def test_a_session_that_is_over_as_soon_as_it_is_open_is_followed_by_another() -> None:
+    class OverAtOnce(MemoryStore):
+        count = 0
+
+        async def open(self) -> None:
+            await super().open()
+            self.count += 1
+            if self.count == 2:
+                ensemble.expire(self)
+
+    async def main(loop: VirtualLoop) -> None:
+        store = OverAtOnce(ensemble)
+        await store.open()
+        prepared = await prepare_store(store, random.Random(0))
+
+        async def renewed(broker: BrokerImage) -> None:
+            pass
+
+        registration = Registration(
+            store,
+            BrokerId(1),
+            INFO,
+            prepared.cluster_id,
+            on_renewed=renewed,
+            on_failure=pytest.fail,
+        )
+        await registration.start()
+        first = registration.epoch
+        ensemble.expire(store)
+        await asyncio.sleep(5 * RETRY_S)
+        assert registration.epoch > first
+        assert (await store.get(znodes.broker_path(1))).czxid == registration.epoch
+        await registration.close()
+
+    ensemble = MemoryEnsemble()
+    run_virtual(main)
