@@ -194,7 +194,8 @@ class Registration:
                 await asyncio.sleep(RETRY_S)
             else:
                 log.info("registered anew, with epoch %d", self.epoch)
-                return
+                if not self._is_session_over:  # By now: nobody else would begin another.
+                    return
 
     async def _try_to_renew(self) -> None:
         if self._is_session_over:

@@ -331,3 +331,34 @@ def test_a_session_that_is_over_as_soon_as_it_is_open_is_followed_by_another() -
 
     ensemble = MemoryEnsemble()
     run_virtual(main)
+
+
+def test_a_session_that_is_over_as_soon_as_it_is_registered_is_followed_by_another() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        ensemble = MemoryEnsemble()
+        store = MemoryStore(ensemble)
+        await store.open()
+        prepared = await prepare_store(store, random.Random(0))
+        epochs: list[int] = []
+
+        async def renewed(broker: BrokerImage) -> None:
+            epochs.append(broker.epoch)
+            if len(epochs) == 1:
+                ensemble.expire(store)
+
+        registration = Registration(
+            store,
+            BrokerId(1),
+            INFO,
+            prepared.cluster_id,
+            on_renewed=renewed,
+            on_failure=pytest.fail,
+        )
+        await registration.start()
+        ensemble.expire(store)
+        await asyncio.sleep(5 * RETRY_S)
+        assert len(epochs) == 2
+        assert (await store.get(znodes.broker_path(1))).czxid == registration.epoch == epochs[1]
+        await registration.close()
+
+    run_virtual(main)
