@@ -123,7 +123,13 @@ class Broker:
         self._controller_channel = self._make_controller_channel()
         self.groups = GroupCoordinator(self.image, self._current_config, clock, rng)
         self.markers = TransactionMarkerWriter(
-            self.broker_id, self.image, self.replicas, self.groups, self._peers, clock
+            self.broker_id,
+            self.image,
+            self.replicas,
+            self.groups,
+            self._peers,
+            clock,
+            heard_of_all_topics=lambda: self._state_changes.heard_of_all_topics(),
         )
         self.transactions = TransactionCoordinator(
             self._current_config, clock, rng, self._make_producer_ids(), self.markers

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from typing import TypeVar, cast
 
 import pytest
 
 from ottla.controller.topic_planning import NewTopic
+from ottla.coordinators.transactions.markers import TransactionMarkers
 from ottla.coordinators.transactions.transaction import Transaction
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.errors import ErrorCode
@@ -23,9 +25,15 @@ from ottla.server.transaction_verification import Codes, Question, TransactionVe
 from ottla.testing.loop import NothingLeft, VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedNetwork
 from ottla.testing.store import MemoryEnsemble
+from ottla.wire.messages.produce import ProduceRequest
+from ottla.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from ottla.wire.schema import Request, Response
 from tests.support.counts import count
+from tests.support.elected_cluster import ElectedCluster, with_elected_cluster
 from tests.support.simulated_broker import PORT, SimulatedBroker
 from tests.support.simulated_transaction import Transactional, read
+
+R = TypeVar("R", bound=Response)
 
 NEAR, FAR = "near", "far"
 TRANSACTION_COUNT = 20
@@ -217,3 +225,57 @@ def test_a_bug_is_found(
             print(f"found by seed {seed}: {error!r}")
             return
     pytest.fail(f"none of {MUTANT_SEEDS_MAX} seeds has found it")
+
+
+class _Clients:
+    """Of a cluster in which broker 1 coordinates, and 2 leads what is written to."""
+
+    def __init__(self, cluster: ElectedCluster) -> None:
+        self._cluster = cluster
+
+    async def call(self, request: Request, response_class: type[R], version: int = -1) -> R:
+        broker_id = 2 if isinstance(request, ProduceRequest) else 1
+        return await self._cluster.ask(
+            broker_id, request, response_class, None if version < 0 else version
+        )
+
+
+def test_a_new_coordinator_that_has_not_heard_of_a_topic_ends_transactions_there_all_the_same() -> (
+    None
+):
+    """The controller, which also coordinates, dies before it has told broker 3 of the topic. Its
+    successor tells that first of what it leads. The transaction was taken for complete without a
+    marker, and held back all readers of committed records for ever."""
+
+    async def test(cluster: ElectedCluster) -> None:
+        assert cluster.controller_id == 1
+        await cluster.create_topic(TRANSACTION_STATE, [1, 3], retention_ms="-1")
+        third = cluster.broker(3)._state_changes
+        tell = third.update_metadata
+
+        async def tell_late(request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+            if request.controller_epoch == 1:
+                await asyncio.sleep(3600)
+            return await tell(request)
+
+        third.update_metadata = tell_late  # type: ignore[method-assign]
+        controller = cluster.broker(1).controller
+        config = {"retention.ms": "-1"}
+        await controller.topics.create(NewTopic(FAR, assignments=[(0, (2,))], config=config))
+        await cluster.until(lambda: FAR in cluster.image(2).topics)
+
+        async def not_yet(_: TransactionMarkers) -> None:
+            await asyncio.sleep(3600)
+
+        cluster.broker(1).markers.write = not_yet  # type: ignore[method-assign]
+        producer = Transactional(cast("SimulatedBroker", _Clients(cluster)))
+        assert await producer.init() is ErrorCode.NONE
+        assert await producer.send(FAR, b"x") is ErrorCode.NONE
+        await producer.commit()
+        cluster.alive.remove(1)
+        cluster.machines[1].kill()
+        assert FAR not in cluster.image(3).topics
+        partition = cluster.broker(2).replicas.partition(FAR, 0)
+        await cluster.until(lambda: partition.last_stable_offset == 2)
+
+    with_elected_cluster(test, transaction_state_log_num_partitions="1")

@@ -95,11 +95,18 @@ class StateChanges:
         self._begun: asyncio.Task[Any] | None = None
         self._waiting: dict[asyncio.Task[Any], None] = {}
         self._is_told = asyncio.Event()
+        self._has_heard_of_all = asyncio.Event()
 
     async def told(self) -> None:
         """Waits until a controller has told this broker, since it started, who is in the cluster
         and what it leads: UpdateMetadata comes after LeaderAndIsr."""
         await self._is_told.wait()
+
+    async def heard_of_all_topics(self) -> None:
+        """Waits until the picture has all topics that there were when this broker was last told all
+        of its replicas. Until then a topic that it does not know may be one that a controller of
+        before had no time to tell of."""
+        await self._has_heard_of_all.wait()
 
     async def close(self) -> None:
         """What has begun comes to its end; what waits for its turn does not begin."""
@@ -156,6 +163,8 @@ class StateChanges:
         error = self._take(request.controller_epoch, request.broker_epoch)
         if error:
             return LeaderAndIsrResponse(error_code=error)
+        if request.type == ALL_REPLICAS:
+            self._has_heard_of_all.clear()
         named = {each.topic_name: each.topic_id for each in request.topic_states}
         await self._read_topics(named)
         slices = Slices(self._clock)
@@ -351,4 +360,5 @@ class StateChanges:
             await self._read_topics(named)
             await self._update_image(request)
             self._is_told.set()
+            self._has_heard_of_all.set()
         return UpdateMetadataResponse(error_code=error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
@@ -50,13 +50,17 @@ class TransactionMarkerWriter:
         groups: GroupCoordinator,
         peers: Peers,
         clock: Clock,
+        *,
+        heard_of_all_topics: Callable[[], Awaitable[None]],
     ) -> None:
+        """`heard_of_all_topics` waits until what the picture does not show is gone."""
         self._own_id = own_id
         self._image = image
         self._replicas = replicas
         self._groups = groups
         self._peers = peers
         self._clock = clock
+        self._heard_of_all_topics = heard_of_all_topics
         self._remote: RemoteMarkers | None = None
 
     # Into partitions that this broker leads
@@ -131,13 +135,27 @@ class TransactionMarkerWriter:
                 task.cancel()
 
     async def _by_leader(self, partitions: list[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """Those that still exist."""
+        """Those that still exist. A broker that has just become the coordinator may not have heard
+        of a new topic yet: to leave that out would hold back its readers for ever."""
         groups: dict[int, list[TopicPartition]] = {}
+        unknown = await self._add_known(groups, partitions)
+        if unknown:
+            await self._heard_of_all_topics()
+            await self._add_known(groups, unknown)
+        return groups
+
+    async def _add_known(
+        self, groups: dict[int, list[TopicPartition]], partitions: list[TopicPartition]
+    ) -> list[TopicPartition]:
+        """Returns the others."""
+        unknown: list[TopicPartition] = []
         async for at in Slices(self._clock).of(partitions):
             partition = self._image.partition(*at)
-            if partition is not None:
+            if partition is None:
+                unknown.append(at)
+            else:
                 groups.setdefault(partition.leader, []).append(at)
-        return groups
+        return unknown
 
     async def _try(
         self, leader_id: int, marker: Marker, partitions: list[TopicPartition]
