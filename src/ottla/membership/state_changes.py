@@ -229,10 +229,12 @@ class StateChanges:
             await asyncio.sleep(0)
         else:
             if partition.topic_id != topic.topic_id:
-                return ErrorCode.INCONSISTENT_TOPIC_ID
-            if state.leader_epoch < partition.leader_epoch:
+                # One that was stopped is left of an earlier topic, and gives way.
+                if partition.has_role:
+                    return ErrorCode.INCONSISTENT_TOPIC_ID
+            elif state.leader_epoch < partition.leader_epoch:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
-            if state.leader_epoch == partition.leader_epoch and partition.has_role:
+            elif state.leader_epoch == partition.leader_epoch and partition.has_role:
                 self._tell(partition, state)
                 return ErrorCode.NONE
         if state.leader == self._own_id:

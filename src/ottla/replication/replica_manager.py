@@ -260,6 +260,11 @@ class ReplicaManager:
         """A log of another topic of that name is set aside."""
         self._topic_names[topic_id] = topic_partition.topic
         partition = self._partitions.get(topic_partition)
+        if partition is not None and partition.topic_id != topic_id:
+            assert not partition.has_role, f"{topic_partition} is still served for another topic"
+            del self._partitions[topic_partition]
+            self._forget_topics({partition.topic_id})
+            partition = None
         if partition is not None:
             partition.log.set_config(config)
             return partition

@@ -218,6 +218,23 @@ def test_a_partition_is_not_another_topics() -> None:
     told(test)
 
 
+def test_what_was_left_of_an_earlier_topic_gives_way_to_another_of_its_name() -> None:
+    """It was moved away, and no controller came to have it deleted; then its topic was, elsewhere.
+    Nobody else would ever tell this broker of it, and it never led the new one."""
+
+    async def test(state: Told) -> None:
+        await state.tell(state_of(0, leader_epoch=5))
+        append(state.partition, b"of the old one", acks=1)
+        await state.stop(leader_epoch=5)
+        another = TopicId(b"j" * 16)
+        assert await state.tell(state_of(0, leader_epoch=0), topic_id=another) == [ErrorCode.NONE]
+        assert state.partition.leader.leader_epoch == 0
+        assert (state.partition.topic_id, state.partition.log.log_end_offset) == (another, 0)
+        assert state.partition.high_watermark == 0
+
+    told(test)
+
+
 def test_a_disk_that_fails_is_told_of_its_own_partitions_only() -> None:
     async def test(state: Told) -> None:
         state.broker.machine.disk.fail(Fault("open", "/t-0/"))
