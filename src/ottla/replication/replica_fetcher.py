@@ -161,6 +161,7 @@ class ReplicaFetcher:
         self._followed: dict[PartitionKey, _Followed] = {}
         self._task: asyncio.Task[None] | None = None
         self._connection: LeaderConnection | None = None
+        self._asking: asyncio.Timeout | None = None
         self._wake = asyncio.Event()
         self._is_reported = False  # That the leader cannot be reached.
         self._failure_count = 0  # In a row.
@@ -178,6 +179,15 @@ class ReplicaFetcher:
         self._followed.pop(key, None)
         self._session.remove(key)
         self._wake.set()
+        if not self._followed:
+            # Not at once: it may be followed there again, in another epoch.
+            asyncio.get_running_loop().call_soon(self._hang_up_if_idle)
+
+    def _hang_up_if_idle(self) -> None:
+        """The leader may have gone without a word: whoever follows it again is not to wait for the
+        answer to what it was asked before."""
+        if not self._followed and self._asking is not None and not self._asking.expired():
+            self._asking.reschedule(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         self._followed.clear()
@@ -200,8 +210,9 @@ class ReplicaFetcher:
                     await self._fetch()
                 except (OSError, KafkaError) as error:  # A TimeoutError is an OSError.
                     self._disconnect()
-                    self._report(error)
-                    await self._back_off()
+                    if self._followed:
+                        self._report(error)
+                        await self._back_off()
                 except Exception:  # A bug of ours: replication goes on all the same.
                     self._disconnect()
                     logger.exception("a fetch from broker %d failed", self.leader_id)
@@ -242,13 +253,18 @@ class ReplicaFetcher:
             connection.close()
 
     async def _fetch(self) -> None:
-        async with asyncio.timeout(self._context.config().replica_socket_timeout_ms / 1000):
-            if self._connection is None:
-                self._connection = await self._context.connect(self.leader_id)
-            connection = self._connection
-            self._begin_anew_if_registered_anew()
-            named = self._session.request()
-            response = await connection.call(self._request(named), FetchResponse, FETCH_VERSION)
+        timeout_s = self._context.config().replica_socket_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s) as self._asking:
+                if self._connection is None:
+                    self._connection = await self._context.connect(self.leader_id)
+                connection = self._connection
+                self._begin_anew_if_registered_anew()
+                named = self._session.request()
+                request = self._request(named)
+                response = await connection.call(request, FetchResponse, FETCH_VERSION)
+        finally:
+            self._asking = None
         if self._is_reported:
             self._is_reported = False
             logger.info("broker %d can be fetched from again", self.leader_id)

@@ -335,6 +335,31 @@ def test_a_leader_that_nothing_is_followed_at_is_not_asked_any_more() -> None:
     following(test)
 
 
+def test_a_leader_that_went_without_a_word_is_asked_anew_when_it_leads_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After a loss of power its end of the connection is not closed: to wait for the answer to what
+    it was asked before would keep this broker out of the ISR for half a minute."""
+
+    async def test(state: Following) -> None:
+        await state.follow(0)
+        await state.leader.fetch()
+        await state.follow(0, leader_epoch=2, leader=OTHER)
+        await state.leader.fetch()
+        await asyncio.sleep(5)
+        started_s = state.broker.loop.now_s
+        await state.follow(0, leader_epoch=3)
+        (asked,) = named(await state.leader.fetch())
+        assert asked.current_leader_epoch == 3
+        assert state.broker.loop.now_s - started_s < 1
+        assert state.leader.connected_to == [LEADER, OTHER, LEADER]
+        await asyncio.sleep(1)
+        assert [each.is_closed for each in state.leader.connections] == [True, True, False]
+
+    following(test)
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 def test_after_a_lost_connection_all_is_asked_for_on_another_one() -> None:
     async def test(state: Following) -> None:
         await state.follow(0)
