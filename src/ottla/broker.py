@@ -122,15 +122,7 @@ class Broker:
         self.controller = self._make_controller()
         self._controller_channel = self._make_controller_channel()
         self.groups = GroupCoordinator(self.image, self._current_config, clock, rng)
-        self.markers = TransactionMarkerWriter(
-            self.broker_id,
-            self.image,
-            self.replicas,
-            self.groups,
-            self._peers,
-            clock,
-            heard_of_all_topics=lambda: self._state_changes.heard_of_all_topics(),
-        )
+        self.markers = self._make_markers()
         self.transactions = TransactionCoordinator(
             self._current_config, clock, rng, self._make_producer_ids(), self.markers
         )
@@ -179,6 +171,17 @@ class Broker:
         )
         replicas.alter_isr = self._alter_isr
         return replicas
+
+    def _make_markers(self) -> TransactionMarkerWriter:
+        return TransactionMarkerWriter(
+            self.broker_id,
+            self.image,
+            self.replicas,
+            self.groups,
+            self._peers,
+            self._clock,
+            heard_of_all_topics=lambda: self._state_changes.heard_of_all_topics(),
+        )
 
     def _make_producer_ids(self) -> ProducerIds:
         return ProducerIds(
@@ -378,6 +381,7 @@ class Broker:
             rack=self._config.current.broker_rack,
             timestamp_ms=self._clock.now_ms(),
             unclean_log_dirs=await self._evidence.unclean_log_dirs(),
+            min_insync_replicas=self._config.current.with_dynamic({}, {}).min_insync_replicas,
         )
         for path in info.unclean_log_dirs:
             log.warning("logs in %s may have lost their last records", path)

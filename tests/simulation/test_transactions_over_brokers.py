@@ -264,7 +264,7 @@ def test_a_new_coordinator_that_has_not_heard_of_a_topic_ends_transactions_there
         await controller.topics.create(NewTopic(FAR, assignments=[(0, (2,))], config=config))
         await cluster.until(lambda: FAR in cluster.image(2).topics)
 
-        async def not_yet(_: TransactionMarkers) -> None:
+        async def not_yet(markers: TransactionMarkers) -> None:
             await asyncio.sleep(3600)
 
         cluster.broker(1).markers.write = not_yet  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ successor goes on with: first topics, then states of partitions, and last what s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 from ottla.controller.controller_context import (
@@ -84,14 +84,23 @@ class ChangePlan:
         return planned or self.context.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def min_insync_replicas(self, topic_partition: TopicPartition) -> int:
-        """As leaders judge it: never more than there are replicas. A default that was lowered
-        counts at once, though the controller's own broker may not go by it yet."""
+        """As leaders judge it: never more than there are replicas."""
         configured = self.context.topic_config(topic_partition.topic).min_insync_replicas
         if MIN_ISR not in self.context.topic_configs.get(topic_partition.topic, {}):
-            default = self.context.broker_configs.get(None, {}).get(MIN_ISR, "").strip()
-            if default.isdecimal():  # Else nobody goes by it: a person has written that.
-                configured = min(configured, int(default))
+            configured = min([configured, *self._default_min_insync_replicas()])
         return min(configured, len(self.assignment(topic_partition).replicas))
+
+    def _default_min_insync_replicas(self) -> Iterator[int]:
+        """What leaders may go by where a topic says nothing: a default that was lowered counts at
+        once, though the controller's own broker may not know it yet; and without one, brokers have
+        what is in their files, which is changed in one after another."""
+        default = self.context.broker_configs.get(None, {}).get(MIN_ISR, "").strip()
+        if default.isdecimal():  # Else nobody goes by it: a person has written that.
+            yield int(default)
+            return
+        for broker in self.context.live_brokers.values():
+            if broker.info.min_insync_replicas is not None:
+                yield broker.info.min_insync_replicas
 
     def eligible(
         self, topic_partition: TopicPartition, state: LeaderAndIsr, isr: Collection[int]

@@ -156,6 +156,8 @@ class BrokerInfo(NamedTuple):
     features: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     unclean_log_dirs: tuple[str, ...] = ()
     """Those whose logs may have lost their end. Not Kafka's, which passes over it."""
+    min_insync_replicas: int | None = None
+    """As its own file has it, for topics without their own. Not Kafka's, either."""
 
 
 class BrokerRun(NamedTuple):
@@ -243,6 +245,8 @@ def encode_broker(info: BrokerInfo) -> bytes:
         content["rack"] = info.rack
     if info.unclean_log_dirs:
         content["unclean_log_dirs"] = info.unclean_log_dirs
+    if info.min_insync_replicas is not None:
+        content["min_insync_replicas"] = info.min_insync_replicas
     return _encode(content)
 
 
@@ -437,6 +441,7 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerInfo:
         jmx_port=content.required("jmx_port", _int),
         features=content.optional("features", _map_of(_map_of(_int))) or {},
         unclean_log_dirs=content.optional("unclean_log_dirs", _texts) or (),
+        min_insync_replicas=content.optional("min_insync_replicas", _int),
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.config.topic import TopicConfig
 from ottla.controller import alter_partition
 from ottla.controller.controller_context import ControllerContext
 from ottla.coordination.znodes import LeaderAndIsr
@@ -65,6 +66,20 @@ def test_who_fell_out_below_min_insync_replicas_is_eligible_until_it_is_large_en
     alter(context, request(asked({1: 101})))
     assert context.committed[P0].state.eligible_leader_replicas == (2,)
     alter(context, request(asked({1: 101, 3: 103}, partition_epoch=10)))
+    assert context.committed[P0].state.eligible_leader_replicas == ()
+
+
+def test_nobody_is_eligible_where_a_leader_may_commit_with_fewer_than_the_controller_thinks() -> (
+    None
+):
+    """`min.insync.replicas` is lowered in the files of brokers, one after another."""
+    context = make_context(isr=(1, 2))
+    context.resolve = lambda config: TopicConfig(min_insync_replicas=2)
+    for broker_id, own in ((1, 1), (2, 2), (3, 2)):
+        broker = context.live_brokers[BrokerId(broker_id)]
+        info = broker.info._replace(min_insync_replicas=own)
+        context.live_brokers[broker.id] = broker._replace(info=info)
+    alter(context, request(asked({1: 101})))
     assert context.committed[P0].state.eligible_leader_replicas == ()
 
 

@@ -58,6 +58,12 @@ def test_log_dirs_that_may_not_be_whole_are_named() -> None:
     assert znodes.decode_broker(1, znodes.encode_broker(broker)) == broker
 
 
+def test_a_broker_tells_its_own_min_insync_replicas() -> None:
+    broker = BROKER._replace(min_insync_replicas=2)
+    assert json.loads(znodes.encode_broker(broker)) == {**BROKER_JSON, "min_insync_replicas": 2}
+    assert znodes.decode_broker(1, znodes.encode_broker(broker)) == broker
+
+
 def test_the_last_run_of_a_broker() -> None:
     run = BrokerRun(7, ("/a", "/b"))
     data = znodes.encode_broker_run(run)
