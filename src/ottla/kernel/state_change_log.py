@@ -27,6 +27,8 @@ class StateChangeLog:
         self.isr_shrinks = 0
         self.isr_expands = 0
         """Of partitions that this broker leads, within a leader epoch."""
+        self.truncations = 0
+        """Of logs of this broker, where they parted from their leader's."""
         self.elections = 0
         """That this broker made as controller; unclean ones among them."""
         self.unclean_elections = 0
@@ -43,6 +45,17 @@ class StateChangeLog:
             topic_partition,
             becomes,
             leader_epoch,
+        )
+
+    def log_truncated(self, topic_partition: TopicPartition, before: int, after: int) -> None:
+        """This broker follows, and has dropped what its leader does not have."""
+        self.truncations += 1
+        logger.debug(
+            "broker %d: %s is truncated from offset %d to %d",
+            self._broker_id,
+            topic_partition,
+            before,
+            after,
         )
 
     def isr_changed(

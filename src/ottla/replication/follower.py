@@ -36,13 +36,16 @@ class Follower:
         leader_epoch: int,
         *,
         checkpoint: Callable[[], Awaitable[None]],
+        truncated: Callable[[int, int], None],
     ) -> None:
-        """`checkpoint` queues the recovery points of all logs to be written."""
+        """`checkpoint` queues the recovery points of all logs to be written. `truncated` is told
+        where the log ended, and where it ends when it has lost records."""
         self.partition = partition
         self.log = partition.log
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self._checkpoint = checkpoint
+        self._truncated = truncated
         self._uncommitted: deque[Step] = deque()
         """What came with each answer, as long as it is not known to be committed."""
 
@@ -128,12 +131,15 @@ class Follower:
             await log.folder.drain()
             if partition.follower is not self:
                 return  # Another epoch has begun, with another leader's log to compare with.
+            end_offset = log.log_end_offset
             if drops_all:
                 log.truncate_fully_and_start_at(to())
             else:
                 log.truncate_to(to())
             self._uncommitted.clear()
             partition.log_truncated()
+            if log.log_end_offset < end_offset:
+                self._truncated(end_offset, log.log_end_offset)
             # Before the next append: recovery must not take it for what was synced here before.
             await self._checkpoint()
             await log.folder.drain()

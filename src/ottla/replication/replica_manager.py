@@ -211,6 +211,7 @@ class ReplicaManager:
                     leader_id,
                     leader_epoch,
                     checkpoint=self._logs.checkpoint_recovery_points,
+                    truncated=partial(self.changes.log_truncated, topic_partition),
                 )
             )
             if leader_id >= 0:

@@ -43,6 +43,7 @@ async def _counters(services: Services, slices: Slices) -> dict[str, object]:
         "session_expirations": changes.session_expirations,
         "isr_shrinks": changes.isr_shrinks,
         "isr_expands": changes.isr_expands,
+        "truncations": changes.truncations,
         "elections": changes.elections,
         "unclean_elections": changes.unclean_elections,
         "follower_lag_records_max": lag_max,

@@ -32,6 +32,7 @@ def elected(
 
 def test_a_line_for_each_change(changes: StateChangeLog, caplog: pytest.LogCaptureFixture) -> None:
     changes.replica_changed(CLICKS, "leads", 5)
+    changes.log_truncated(CLICKS, 9, 7)
     changes.isr_changed(CLICKS, {2, 3}, {2})
     elected(changes, 1, 2)
     elected(changes, NO_LEADER, 2, is_unclean=True)
@@ -39,6 +40,7 @@ def test_a_line_for_each_change(changes: StateChangeLog, caplog: pytest.LogCaptu
     changes.session_changed("suspended")
     assert caplog.messages == [
         "broker 2: clicks-0 leads, leader epoch 5",
+        "broker 2: clicks-0 is truncated from offset 9 to 7",
         "broker 2: clicks-0 ISR 2,3 to 2",
         "broker 2 as controller in epoch 3: clicks-0 leader 1 to 2, leader epoch 5, ISR 1,2 to 2",
         "broker 2 as controller in epoch 3: clicks-0 leader none to 2 (unclean), leader epoch 5,"
@@ -46,6 +48,12 @@ def test_a_line_for_each_change(changes: StateChangeLog, caplog: pytest.LogCaptu
         "broker 2 is now controller, epoch 3",
         "broker 2: its session is suspended",
     ]
+
+
+def test_truncations_are_counted(changes: StateChangeLog) -> None:
+    changes.log_truncated(CLICKS, 9, 7)
+    changes.log_truncated(CLICKS, 8, 7)
+    assert changes.truncations == 2
 
 
 def test_changes_of_the_isr_are_counted(changes: StateChangeLog) -> None:

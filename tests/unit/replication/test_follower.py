@@ -27,6 +27,7 @@ def test_a_follower_has_its_leaders_records_and_high_watermark() -> None:
         pair.follows.watchers[watching] = None
         assert pair.follower.position == (0, 0, 0, 1)
         await pair.fetch()
+        assert broker.machine.broker.replicas.changes.truncations == 0
         assert pair.follower.position == (2, 0, 0, 1)
         assert pair.follows.high_watermark == 2
         assert watching.byte_counts == [2 * len(make_batch(b"a"))]
@@ -89,6 +90,7 @@ def test_records_of_a_leader_that_nobody_followed_are_cut_off() -> None:
         assert leader_content == content
         assert pair.follows.log.leader_epochs.entries == [(0, 0), (1, 1)]
         assert pair.follows.high_watermark == 2
+        assert broker.machine.broker.replicas.changes.truncations == 1
 
     with_broker(test)
 

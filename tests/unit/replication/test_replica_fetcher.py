@@ -80,7 +80,15 @@ class Following:
         async with partition.lane:
             await partition.end_role()
             checkpoint = self.broker.machine.broker.logs.checkpoint_recovery_points
-            partition.follow(Follower(partition, leader, leader_epoch, checkpoint=checkpoint))
+            partition.follow(
+                Follower(
+                    partition,
+                    leader,
+                    leader_epoch,
+                    checkpoint=checkpoint,
+                    truncated=lambda before, after: None,
+                )
+            )
         self.fetchers.follow(partition)
         return partition
 

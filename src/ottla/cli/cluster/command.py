@@ -61,9 +61,10 @@ def command(
       "missing_brokers": [ID], "topics", "internal_topics", "partitions", "groups", "size_bytes",
       "problems": {PROBLEM: PARTITIONS}}; unknown values are null.
     Counters, which brokers of Ottla have, begin anew with each start: {"active_controller",
-      "session", "session_expirations", "isr_shrinks", "isr_expands", "elections",
-      "unclean_elections", "follower_lag_records_max", "loop_lag_ms_max"}. A broker counts
-      elections that it made as controller, and changes of the ISR where it leads.
+      "session", "session_expirations", "isr_shrinks", "isr_expands", "truncations",
+      "elections", "unclean_elections", "follower_lag_records_max", "loop_lag_ms_max"}. A broker
+      counts elections that it made as controller, changes of the ISR where it leads, and
+      truncations of its own logs.
     With --watch too: the same, with "time", on a line for each sample.
     """
     admin = cluster.admin()
