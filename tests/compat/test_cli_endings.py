@@ -154,6 +154,7 @@ CUT_SHORT = [
     "perf produce endings-perf --records 100000 --rate 100",
     "perf consume endings-perf --records 1000000000",
     "groups describe --watch --samples 100",
+    "simulate --seeds 100000 --jobs 2",
     "topics delete endings",  # asks, as the next ones
     "groups delete endings-group",
     "groups delete-offsets endings-group --topic endings",

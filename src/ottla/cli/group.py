@@ -56,6 +56,7 @@ _SECTIONS: dict[str, dict[str, _Entry]] = {
         "doctor": _Entry("doctor", "Check whether this machine can run everything."),
         "dump-log": _Entry("dump_log", "Show and check log files."),
         "perf": _Entry("perf.command", "Measure producing and consuming."),
+        "simulate": _Entry("simulate.command", "Simulate whole clusters under faults, from seeds."),
         "bench": _Entry("bench", "Run the benchmarks side by side with Apache Kafka."),
     },
     "Shell": {

@@ -242,6 +242,7 @@ class RemoteStore(SingleOperations):
         else:
             if is_write and self._is_answer_lost:
                 self._is_answer_lost = False
+                self._ensemble.lost_answer_count += 1
                 self._come_back(self._give_up_connection)
             else:
                 self._come_back(partial(self._answer, future, result))

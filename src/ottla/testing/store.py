@@ -68,6 +68,8 @@ class MemoryEnsemble:
         self._zxid = 0
         self._last_session_id = 0
         self._sessions: dict[int, Hearer] = {}
+        self.lost_answer_count = 0
+        """Of writes to remote stores."""
 
     # -- faults -------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ class SimulatedClient:
                 if refused.code in gives_up_on:
                     raise
                 problem = refused.code.name
-            self.note(f"{self.name} tries again after {problem}")
+            self.note(f"tries again after {problem}")
             self._leaders.clear()
             self.forget_coordinators()
             await self.pause()

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from ottla.broker import Broker
 from ottla.coordination import znodes
 from ottla.coordination.store import StoreError
 from ottla.coordination.znodes import LeaderAndIsr
 from ottla.kernel.errors import KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.state_change_log import StateChangeLog
 from ottla.storage.errors import BrokerStartRefused
 from ottla.testing.loop import VirtualLoop
 from ottla.testing.machine import ProcessDied, SimulatedMachine
 from ottla.testing.network import SimulatedNetwork
+from ottla.testing.simulation.entry import STORE, Mark
 from ottla.testing.simulation.trace import Trace
 from ottla.testing.store import Changes, MemoryEnsemble
 
@@ -47,6 +52,11 @@ class SimulatedCluster:
         self.trace = trace
         self.network = SimulatedNetwork(loop, rng)
         self.ensemble = MemoryEnsemble()
+        self.counts: Counter[str] = Counter()
+        """What happened to it, by the names of `exercised.py`."""
+        self.state_change_logs: list[StateChangeLog] = []
+        """Of every process: its counts outlive it here."""
+        self._states: dict[str, LeaderAndIsr] = {}
         self.addresses = {each: (host_of(each), PORT) for each in range(1, broker_count + 1)}
         self.machines = {
             broker_id: SimulatedMachine(
@@ -62,6 +72,7 @@ class SimulatedCluster:
                 takes_time_to_write=has_slow_disks,
                 skew_ms=rng.randint(-skew_ms_max, skew_ms_max),
                 session_timeout_s=session_timeout_s,
+                make_broker=self._make_broker,
             )
             for broker_id, (host, port) in self.addresses.items()
         }
@@ -70,6 +81,8 @@ class SimulatedCluster:
         self.paused: set[int] = set()
         self.up: set[int] = set()
         """Who has started, and has not ended since."""
+        self._known: set[int] = set()
+        """Who was started before."""
         self._supervisors: list[asyncio.Task[None]] = []
         self.ensemble.begin_session(self)
 
@@ -80,14 +93,29 @@ class SimulatedCluster:
                 continue
             data = self.ensemble.get(path).data
             if path == znodes.CONTROLLER:
-                self.trace.note(f"the controller is {znodes.decode_controller(data)}")
+                self.counts["controllers"] += 1
+                self._decided(f"broker {znodes.decode_controller(data)}", Mark.CONTROLLER)
             elif path.startswith(znodes.TOPICS) and path.endswith("/state"):
                 state = znodes.decode_partition_state(path, data)
                 *_, topic, _, number, _ = path.split("/")
-                self.trace.note(
+                before, self._states[path] = self._states.get(path), state
+                is_led_on = before is not None and before.leader == state.leader
+                self._decided(
                     f"{topic}-{number}: leader {state.leader}, epoch {state.leader_epoch}, "
-                    f"in sync {list(state.isr)}, eligible {list(state.eligible_leader_replicas)}"
+                    f"in sync {list(state.isr)}, eligible {list(state.eligible_leader_replicas)}",
+                    Mark.ISR if is_led_on else Mark.LEADER,
                 )
+
+    def _decided(self, what: str, mark: Mark) -> None:
+        self.trace.note(what, STORE, mark)
+
+    def _happened(self, broker_id: int, what: str, mark: Mark) -> None:
+        self.trace.note(what, host_of(broker_id), mark)
+
+    def _make_broker(self, *args: Any, **kwargs: Any) -> Broker:
+        broker = Broker(*args, **kwargs)
+        self.state_change_logs.append(broker.replicas.changes)
+        return broker
 
     async def start(self) -> None:
         """The first makes what all expect to be in the store."""
@@ -103,25 +131,28 @@ class SimulatedCluster:
             if self.wanted[broker_id] and not machine.is_running:
                 await self._start(broker_id)
             elif broker_id in self.up and machine.is_running and machine.broker.failed.done():
-                self.trace.note(f"broker {broker_id} fails: {machine.broker.failed.result()}")
-                self.kill(broker_id)
+                self.counts["brokers that gave up"] += 1
+                self._happened(broker_id, f"fails: {machine.broker.failed.result()}", Mark.ENDED)
+                self._end(broker_id)
             await asyncio.sleep(0.05)
 
     async def _start(self, broker_id: int) -> None:
         machine = self.machines[broker_id]
-        self.trace.note(f"broker {broker_id} starts")
+        self.counts["restarts"] += broker_id in self._known
+        self._known.add(broker_id)
+        self._happened(broker_id, "starts", Mark.STARTS)
         try:
             await machine.start()
         except ProcessDied:
             return
         except (StoreError, KafkaError, BrokerStartRefused, OSError) as error:
-            self.trace.note(f"broker {broker_id} does not start: {error}")
+            self._happened(broker_id, f"does not start: {error}", Mark.ENDED)
             if machine.is_running:
                 machine.kill()
             await asyncio.sleep(self.rng.uniform(0, _RESTART_S_MAX))
         else:
             self.up.add(broker_id)
-            self.trace.note(f"broker {broker_id} has started")
+            self._happened(broker_id, "has started", Mark.RUNS)
 
     # -- what can happen to a broker ------------------------------------------------------------
 
@@ -130,29 +161,39 @@ class SimulatedCluster:
         return sorted(self.up - self.paused)
 
     def kill(self, broker_id: int) -> None:
-        self.trace.note(f"kill {broker_id}")
+        self.counts["kills"] += 1
+        self._happened(broker_id, "is killed", Mark.ENDED)
+        self._end(broker_id)
+
+    def _end(self, broker_id: int) -> None:
         self._ended(broker_id)
         self.machines[broker_id].kill()
 
     def lose_power(self, broker_id: int) -> None:
-        self.trace.note(f"power of {broker_id} fails")
+        self.counts["losses of power"] += 1
+        self._happened(broker_id, "loses its power", Mark.ENDED)
         self._ended(broker_id)
         self.machines[broker_id].lose_power()
 
     def pause(self, broker_id: int) -> None:
-        self.trace.note(f"pause {broker_id}")
+        self.counts["pauses"] += 1
+        self._happened(broker_id, "is paused", Mark.PAUSED)
         self.paused.add(broker_id)
         self.machines[broker_id].pause()
 
     def resume(self, broker_id: int) -> None:
         if broker_id in self.paused:
-            self.trace.note(f"resume {broker_id}")
+            self._happened(broker_id, "goes on", Mark.RUNS)
             self.paused.discard(broker_id)
             self.machines[broker_id].resume()
 
     async def stop(self, broker_id: int) -> None:
         """Cleanly: its leaderships go to others first."""
-        self.trace.note(f"stop {broker_id}")
+        self.counts["clean stops"] += 1
+        await self._stop_cleanly(broker_id)
+
+    async def _stop_cleanly(self, broker_id: int) -> None:
+        self._happened(broker_id, "is told to stop", Mark.STOPS)
         self._ended(broker_id)
         # Who waits for it may be cancelled. The broker stops all the same.
         await asyncio.shield(self.loop.create_task(self._stop(broker_id)))
@@ -162,7 +203,7 @@ class SimulatedCluster:
             await self.machines[broker_id].stop_and_exit()
         except ProcessDied:
             return
-        self.trace.note(f"{broker_id} has stopped")
+        self._happened(broker_id, "has stopped", Mark.ENDED)
 
     def _ended(self, broker_id: int) -> None:
         self.up.discard(broker_id)
@@ -173,7 +214,7 @@ class SimulatedCluster:
         for supervisor in self._supervisors:
             supervisor.cancel()
         for broker_id in sorted(self.up):
-            await self.stop(broker_id)
+            await self._stop_cleanly(broker_id)
 
     # -- what is decided --------------------------------------------------------------------------
 

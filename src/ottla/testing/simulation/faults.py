@@ -2,12 +2,17 @@
 
 Some wait for a time, drawn at random; others for an event: "kill whoever has just acknowledged".
 Whatever they have begun ends with `SimulatedCluster` being healed.
+
+Each fault has a name, `kill:3` for the third of its kind, by which a plan can keep it and leave out
+others (`shrinking.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from ottla.coordination import znodes
@@ -20,10 +25,23 @@ Fault = Callable[["Faults"], Coroutine[Any, Any, None]]
 class Faults:
     """Of one run."""
 
-    def __init__(self, cluster: SimulatedCluster, client_hosts: list[str]) -> None:
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        client_hosts: list[str],
+        kept: Collection[str] | None = None,
+    ) -> None:
+        """All faults take place, or those that are kept."""
         self.cluster = cluster
         self.rng = cluster.rng
+        """Of the fault that was the last to begin: what it draws does not depend on others, so
+        that leaving them out does not change it."""
         self.client_hosts = client_hosts
+        self.names: list[str] = []
+        """Of those that took place."""
+        self._seed = cluster.rng.getrandbits(64)
+        self._kept = kept
+        self._counts: Counter[str] = Counter()
         self.on_acknowledged: Callable[[int], None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._cuts: set[tuple[str, str]] = set()
@@ -60,6 +78,26 @@ class Faults:
 
     # -- tools --------------------------------------------------------------------------------
 
+    async def due(self, kind: Fault, longest_s: float = 2.0) -> None:
+        """Until it is time for the next fault of a kind. Those that are left out pass by."""
+        while True:
+            number = self._counts[kind.__name__] + 1
+            rng = random.Random(f"{self._seed} {kind.__name__}:{number}")
+            await asyncio.sleep(rng.uniform(0, longest_s))
+            if self.strikes(kind):
+                self.rng = rng
+                return
+
+    def strikes(self, kind: Fault) -> bool:
+        """Whether the next fault of a kind takes place, now."""
+        self._counts[kind.__name__] += 1
+        name = f"{kind.__name__}:{self._counts[kind.__name__]}"
+        if self._kept is not None and name not in self._kept:
+            return False
+        self.cluster.trace.note(name)
+        self.names.append(name)
+        return True
+
     async def wait(self, longest_s: float = 2.0) -> None:
         await asyncio.sleep(self.rng.uniform(0, longest_s))
 
@@ -80,7 +118,7 @@ class Faults:
 
 async def kill(faults: Faults) -> None:
     while True:
-        await faults.wait(3)
+        await faults.due(kill, 3)
         broker_id = await faults.pick()
         faults.cluster.wanted[broker_id] = False
         faults.cluster.kill(broker_id)
@@ -90,13 +128,13 @@ async def kill(faults: Faults) -> None:
 
 async def kill_and_start_at_once(faults: Faults) -> None:
     while True:
-        await faults.wait(3)
+        await faults.due(kill_and_start_at_once, 3)
         faults.cluster.kill(await faults.pick())
 
 
 async def kill_all(faults: Faults) -> None:
     while True:
-        await faults.wait(8)
+        await faults.due(kill_all, 8)
         for broker_id in faults.cluster.running():
             faults.cluster.kill(broker_id)
 
@@ -105,7 +143,7 @@ async def kill_whoever_acknowledged(faults: Faults) -> None:
     cluster = faults.cluster
 
     def acknowledged(leader: int) -> None:
-        if faults.rng.random() < 0.02:
+        if faults.rng.random() < 0.02 and faults.strikes(kill_whoever_acknowledged):
             cluster.kill(leader)
 
     faults.on_acknowledged = acknowledged
@@ -116,7 +154,7 @@ async def pause_whoever_acknowledged(faults: Faults) -> None:
     paused: asyncio.Queue[int] = asyncio.Queue()
 
     def acknowledged(leader: int) -> None:
-        if faults.rng.random() < 0.02:
+        if faults.rng.random() < 0.02 and faults.strikes(pause_whoever_acknowledged):
             faults.cluster.pause(leader)
             paused.put_nowait(leader)
 
@@ -132,7 +170,7 @@ async def lose_power(faults: Faults) -> None:
     next one loses its power."""
     cluster = faults.cluster
     while True:
-        await faults.wait(3)
+        await faults.due(lose_power, 3)
         cluster.lose_power(await faults.pick())
         await faults.wait(1)
         while cluster.unhealed():
@@ -141,7 +179,7 @@ async def lose_power(faults: Faults) -> None:
 
 async def pause(faults: Faults) -> None:
     while True:
-        await faults.wait(2)
+        await faults.due(pause, 2)
         broker_id = await faults.pick()
         faults.cluster.pause(broker_id)
         await faults.wait(2)
@@ -151,7 +189,7 @@ async def pause(faults: Faults) -> None:
 async def restart_cleanly(faults: Faults) -> None:
     cluster = faults.cluster
     while True:
-        await faults.wait(2)
+        await faults.due(restart_cleanly, 2)
         broker_id = await faults.pick()
         cluster.wanted[broker_id] = False
         await cluster.stop(broker_id)
@@ -161,7 +199,7 @@ async def restart_cleanly(faults: Faults) -> None:
 
 async def cut_between_brokers(faults: Faults) -> None:
     while True:
-        await faults.wait(2)
+        await faults.due(cut_between_brokers, 2)
         one, other = faults.rng.sample(sorted(faults.cluster.machines), 2)
         ways = [(host_of(one), host_of(other))]
         if faults.rng.random() < 0.5:
@@ -178,7 +216,7 @@ async def cut_between_brokers(faults: Faults) -> None:
 async def isolate(faults: Faults) -> None:
     """A broker from all others, and from clients or not."""
     while True:
-        await faults.wait(2)
+        await faults.due(isolate, 2)
         broker_id = faults.rng.choice(sorted(faults.cluster.machines))
         others = [host_of(each) for each in faults.cluster.machines if each != broker_id]
         if faults.rng.random() < 0.5:
@@ -197,7 +235,7 @@ async def isolate(faults: Faults) -> None:
 async def reset_connections(faults: Faults) -> None:
     hosts = [host_of(each) for each in faults.cluster.machines]
     while True:
-        await faults.wait(0.5)
+        await faults.due(reset_connections, 0.5)
         one = faults.rng.choice(hosts)
         other = faults.rng.choice([each for each in hosts + faults.client_hosts if each != one])
         faults.cluster.trace.note(f"reset {one} {other}")
@@ -207,7 +245,7 @@ async def reset_connections(faults: Faults) -> None:
 async def cut_off_store(faults: Faults) -> None:
     cluster = faults.cluster
     while True:
-        await faults.wait(2)
+        await faults.due(cut_off_store, 2)
         broker_id = await faults.pick()
         store = cluster.machines[broker_id].remote_store
         cluster.trace.note(f"{broker_id} is cut off from the store")
@@ -220,7 +258,7 @@ async def cut_off_store(faults: Faults) -> None:
 async def cut_off_store_of_all(faults: Faults) -> None:
     cluster = faults.cluster
     while True:
-        await faults.wait(5)
+        await faults.due(cut_off_store_of_all, 5)
         stores = [cluster.machines[each].remote_store for each in cluster.running()]
         cluster.trace.note("the store is away")
         for store in stores:
@@ -233,7 +271,7 @@ async def cut_off_store_of_all(faults: Faults) -> None:
 
 async def lose_answers_of_store(faults: Faults) -> None:
     while True:
-        await faults.wait(0.7)
+        await faults.due(lose_answers_of_store, 0.7)
         broker_id = await faults.pick()
         faults.cluster.trace.note(f"{broker_id} loses the store's next answer")
         faults.cluster.machines[broker_id].remote_store.lose_next_answer()
@@ -241,7 +279,7 @@ async def lose_answers_of_store(faults: Faults) -> None:
 
 async def expire_sessions(faults: Faults) -> None:
     while True:
-        await faults.wait(3)
+        await faults.due(expire_sessions, 3)
         broker_id = await faults.pick()
         faults.cluster.trace.note(f"the session of {broker_id} expires")
         faults.cluster.machines[broker_id].expire_session()
@@ -251,7 +289,7 @@ async def depose_controllers(faults: Faults) -> None:
     """As an operator may: the controller's node goes."""
     cluster = faults.cluster
     while True:
-        await faults.wait(2)
+        await faults.due(depose_controllers, 2)
         if cluster.ensemble.exists(znodes.CONTROLLER):
             cluster.trace.note(f"depose {cluster.controller_id()}")
             cluster.ensemble.delete(znodes.CONTROLLER)
@@ -260,7 +298,7 @@ async def depose_controllers(faults: Faults) -> None:
 async def kill_controllers(faults: Faults) -> None:
     cluster = faults.cluster
     while True:
-        await faults.wait(4)
+        await faults.due(kill_controllers, 4)
         controller_id = cluster.controller_id()
         if controller_id in cluster.running():
             assert controller_id is not None

@@ -23,6 +23,8 @@ class Plan:
     has_admin: bool
     settings: dict[str, str]
     topic_config: dict[str, str]
+    kept_faults: frozenset[str] | None = None
+    """Names of the faults that take place (see `faults.py`). None: all of them."""
 
 
 def draw_plan(seed: int) -> Plan:

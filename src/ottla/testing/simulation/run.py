@@ -19,6 +19,9 @@ from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.simulation.admin import Admin
 from ottla.testing.simulation.client import SimulatedClient
 from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.entry import Entry, Mark
+from ottla.testing.simulation.event_text import described
+from ottla.testing.simulation.exercised import count_exercised
 from ottla.testing.simulation.faults import KINDS, Faults
 from ottla.testing.simulation.group_consumer import GroupConsumer
 from ottla.testing.simulation.idempotent_producer import IdempotentProducer
@@ -41,8 +44,11 @@ class Outcome(NamedTuple):
     """None, when all is well."""
     digest: str
     """The same for the same seed and code."""
-    lines: list[str]
+    entries: list[Entry]
     history: History
+    faults: list[str]
+    """Those that took place, by name, in order."""
+    exercised: dict[str, int]
 
 
 class _TracedHistory(History):
@@ -52,7 +58,8 @@ class _TracedHistory(History):
 
     def add(self, event: Event) -> None:
         super().add(event)
-        self._trace.note(str(event))
+        mark, text = described(event)
+        self._trace.note(text, event.client, mark)
 
 
 class _Run:
@@ -82,7 +89,7 @@ class _Run:
             GroupConsumer(self._client(f"consumer{number}"), "readers", [SOURCE, TARGET])
             for number in range(2)
         ]
-        self._faults = Faults(self._cluster, [each.name for each in self._clients])
+        self.faults = Faults(self._cluster, [each.name for each in self._clients], plan.kept_faults)
 
     def _client(self, name: str) -> SimulatedClient:
         client = SimulatedClient(
@@ -92,7 +99,7 @@ class _Run:
             self._rng,
             self.history,
         )
-        client.note = self.trace.note
+        client.note = partial(self.trace.note, host=name, mark=Mark.RETRY)
         self._clients.append(client)
         return client
 
@@ -117,7 +124,7 @@ class _Run:
         return [*producers, *copiers]
 
     def _acknowledged(self, partition: TopicPartition) -> None:
-        self._faults.acknowledged(partition)
+        self.faults.acknowledged(partition)
 
     # -- the course of a run --------------------------------------------------------------------
 
@@ -153,12 +160,12 @@ class _Run:
         plan = self._plan
         self.trace.note(f"faults: {', '.join(plan.fault_kinds)}")
         churning = self._loop.create_task(self._churn()) if plan.has_admin else None
-        self._faults.begin(*(KINDS[kind] for kind in plan.fault_kinds))
+        self.faults.begin(*(KINDS[kind] for kind in plan.fault_kinds))
         await asyncio.sleep(plan.workload_s)
         if churning is not None:
             churning.cancel()
         self.trace.note("heal")
-        await self._faults.heal()
+        await self.faults.heal()
 
     async def _churn(self) -> None:
         """Topics that nobody writes to come and go, one that is written to grows, and partitions
@@ -208,6 +215,10 @@ class _Run:
             raise AssertionError(f"not within {longest_s:g} s: {what}; {unhealed}") from None
 
     # -- when it is over ------------------------------------------------------------------------
+
+    def exercised(self) -> dict[str, int]:
+        rebalances = sum(each.rebalance_count for each in self._readers)
+        return count_exercised(self._cluster, self.history, self.faults.names, rebalances)
 
     async def _read_all(self) -> None:
         """To the end, by one who was not disturbed."""
@@ -262,6 +273,14 @@ def run_plan(plan: Plan) -> Outcome:
         finally:
             logger.removeHandler(run.trace)
         trace = run.trace
-        return Outcome(plan, problems + trace.problems, trace.digest, trace.lines, run.history)
+        return Outcome(
+            plan,
+            problems + trace.problems,
+            trace.digest,
+            trace.entries,
+            run.history,
+            run.faults.names,
+            run.exercised(),
+        )
 
     return run_virtual(main, rng=random.Random(plan.seed))

@@ -8,8 +8,10 @@ import logging
 import traceback
 from typing import Any
 
+from ottla.kernel import state_change_log
 from ottla.testing.loop import VirtualLoop
 from ottla.testing.machine import current_broker_id
+from ottla.testing.simulation.entry import FAULTS, Entry, Mark
 
 
 class Trace(logging.Handler):
@@ -17,16 +19,20 @@ class Trace(logging.Handler):
 
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
-        self.lines: list[str] = []
+        self.entries: list[Entry] = []
         self.problems: list[str] = []
         """What no broker should say or do, whatever happens to it."""
         self._loop = loop
         self._hash = hashlib.sha256()
 
-    def note(self, what: str) -> None:
-        line = f"{self._loop.now_s:11.6f} {what}"
-        self._hash.update(line.encode())
-        self.lines.append(line)
+    def note(self, what: str, host: str = FAULTS, mark: Mark = Mark.FAULT) -> None:
+        entry = Entry(self._loop.now_s, host, mark, what)
+        self._hash.update(str(entry).encode())
+        self.entries.append(entry)
+
+    @property
+    def lines(self) -> list[str]:
+        return [str(entry) for entry in self.entries]
 
     @property
     def digest(self) -> str:
@@ -43,10 +49,16 @@ class Trace(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         who = current_broker_id()
+        host = FAULTS if who is None else f"broker{who}"
         text = record.getMessage()
+        if record.name == state_change_log.logger.name:
+            text = text.removeprefix(f"broker {who}").removeprefix(":").lstrip()
+            self.entries.append(Entry(self._loop.now_s, host, Mark.ROLE, text))
+            return
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
-        line = f"[{'-' if who is None else who}] {record.levelname} {record.name}: {text}"
-        self.lines.append(f"{self._loop.now_s:11.6f} {line}")
+        text = f"{record.levelname} {record.name}: {text}"
+        mark = Mark.PROBLEM if record.exc_info else Mark.LOG
+        self.entries.append(Entry(self._loop.now_s, host, mark, text))
         if record.exc_info:
-            self.problems.append(line)
+            self.problems.append(f"{host}: {text}")

@@ -25,7 +25,10 @@ def test_a_killed_broker_starts_again_and_is_in_sync_again() -> None:
         assert cluster.running() == [1, 2, 3]
         cluster.lose_power(leader)
         await healed(quiet)
-        assert any(f"kill {leader}" in line for line in quiet.trace.lines)
+        assert any(
+            (entry.host, entry.text) == (f"broker{leader}", "is killed")
+            for entry in quiet.trace.entries
+        )
 
     with_quiet_cluster(test)
 

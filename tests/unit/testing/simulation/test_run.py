@@ -13,8 +13,22 @@ def test_a_run_without_faults_has_no_problems_and_all_kinds_of_clients() -> None
     assert outcome.problems == []
     kinds = {type(event) for event in outcome.history}
     assert kinds >= {Acknowledged, Ended, OffsetsCommitted, Polled}
-    assert outcome.lines
+    assert {entry.host for entry in outcome.entries} >= {"store", "broker1", "producer0", "last"}
+    assert outcome.faults == []
+    assert outcome.exercised["records acknowledged"] > 0
+    assert outcome.exercised["rebalances"] > 0
+    assert outcome.exercised["kills"] == 0
     assert run_plan(plan).digest == outcome.digest
+
+
+def test_a_plan_keeps_faults_by_name() -> None:
+    plan = replace(draw_plan(0), fault_kinds=("kill_and_start_at_once", "pause"), workload_s=4.0)
+    kept = replace(plan, kept_faults=frozenset({"kill_and_start_at_once:1"}))
+    outcome = run_plan(kept)
+    assert outcome.problems == []
+    assert outcome.faults == ["kill_and_start_at_once:1"]
+    assert (outcome.exercised["kills"], outcome.exercised["pauses"]) == (1, 0)
+    assert run_plan(kept).digest == outcome.digest
 
 
 def test_what_goes_wrong_is_a_problem_of_the_outcome() -> None:

@@ -1,0 +1,1 @@
+"""`ottla simulate`: whole clusters from seeds, under faults, checked."""
