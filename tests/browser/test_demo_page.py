@@ -15,6 +15,7 @@ from ottla.cli.demo.page import page
 from ottla.cli.demo.snapshot import Snapshot
 from ottla.cli.demo.web import PageServer
 from tests.support.browser import Browser, Scheme
+from tests.support.contrast import lowest_contrast
 from tests.support.demo_snapshot import a_snapshot, a_spark_snapshot, a_starting_spark, some_samples
 from tests.support.need import need_chromium
 
@@ -65,30 +66,7 @@ _MARKS = """
       && colour !== "none" && colour !== "rgba(0, 0, 0, 0)";
   }).length)
 """
-
-# The lowest contrast of any text with what is behind it, as WCAG has it.
-_CONTRAST = """
-(() => {
-  const light = (colour) => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => {
-      const value = part / 255;
-      return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-    });
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (element) => {
-    for (let one = element; one; one = one.parentElement) {
-      const colour = getComputedStyle(one).backgroundColor;
-      if (colour !== "rgba(0, 0, 0, 0)") return colour;
-    }
-  };
-  return Math.min(...[...document.querySelectorAll("h1, h2, p, dt, dd, small, span, li, .waiting")]
-    .filter((element) => element.textContent.trim()).map((element) => {
-      const pair = [light(getComputedStyle(element).color), light(behind(element))].sort();
-      return (pair[1] + 0.05) / (pair[0] + 0.05);
-    }));
-})()
-"""
+_TEXTS = "h1, h2, p, dt, dd, small, span, li, .waiting"
 
 
 class Shown:
@@ -132,7 +110,7 @@ def test_all_of_it_can_be_read_at_every_width(
         assert browser.run("document.documentElement.scrollWidth") == width
         assert browser.run(_CLIPPED) == []
         assert browser.run(_OVERLAPPING) == []
-        assert browser.run(_CONTRAST) >= 4.5
+        assert lowest_contrast(browser, _TEXTS) >= 4.5
         marks = browser.run(_MARKS)
         assert all(marks), marks
         assert len(marks) == {"results": 8, "start": 4, "first-second": 0, "small": 3}[name]

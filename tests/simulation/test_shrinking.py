@@ -1,4 +1,4 @@
-"""A bug is put into the brokers of a cluster: a seed that finds it needs fewer faults than it drew."""
+"""A bug is put into a cluster: a seed that finds it needs few of its faults for that."""
 
 from __future__ import annotations
 

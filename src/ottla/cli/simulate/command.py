@@ -18,7 +18,8 @@ from ottla.cli.simulate.job import Job, Result
 from ottla.cli.simulate.page import page_of
 from ottla.cli.simulate.pool import Pool
 from ottla.cli.simulate.progress import Progress, shown
-from ottla.cli.simulate.tally import COLUMNS, NO_FAULTS, Tally, failure_text
+from ottla.cli.simulate.replay import NO_FAULTS, faults_of
+from ottla.cli.simulate.tally import COLUMNS, Tally, failure_text
 from ottla.cli.tables import duration_text, print_json, print_table
 
 _DEFAULT_SEEDS = 100
@@ -84,7 +85,7 @@ def command(
         raise click.UsageError("--seed is one seed; leave out --seeds and --first")
     if seed is not None:
         is_shown = is_traced or page_path is not None
-        wanted = [Job(seed, _names(faults), is_traced=is_shown)]
+        wanted = [Job(seed, faults_of(faults), is_traced=is_shown)]
     else:
         begin = first or 0
         wanted = [Job(begin + number) for number in range(seeds or _DEFAULT_SEEDS)]
@@ -104,12 +105,6 @@ def command(
     else:
         _print(tally, seconds, only, is_traced=is_traced)
     return ExitCode.FAILED if tally.failed else ExitCode.OK
-
-
-def _names(faults: str | None) -> tuple[str, ...] | None:
-    if faults is None:
-        return None
-    return () if faults == NO_FAULTS else tuple(name.strip() for name in faults.split(","))
 
 
 def _run(jobs: Sequence[Job], child_count: int, tally: Tally, stop: Event) -> Result | None:

@@ -8,8 +8,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from ottla.cli.command_line import command_line
 from ottla.cli.simulate.job import Result
+from ottla.cli.simulate.replay import replay_command
 from ottla.testing.simulation.entry import FAULTS, STORE, Entry, Mark
 
 _STATES = (Mark.STARTS, Mark.RUNS, Mark.PAUSED, Mark.STOPS)
@@ -66,14 +66,12 @@ def _mark_css() -> str:
 
 
 def _story(result: Result) -> str:
-    job = result.job
-    named = "" if job.faults is None else f" --faults {','.join(job.faults)}"
-    replay = command_line(f"simulate --seed {job.seed}{named} --trace")
+    replay = replay_command(result.job.seed, result.job.faults)
     end_s = result.entries[-1].time_s if result.entries else 0.0
-    outcome = f"{len(result.problems):,} problems" if result.problems else "no problem"
     return (
-        f"<p>{end_s:.1f} s of virtual time, {len(result.faults):,} faults, {outcome}; trace hash "
-        f"<code>{result.digest}</code>; again with <code>{escape(replay)}</code></p>"
+        f"<p>{end_s:.1f} s of virtual time; faults: {len(result.faults) or 'none'}; problems: "
+        f"{len(result.problems) or 'none'}; trace hash <code>{result.digest}</code>; again with "
+        f"<code>{escape(replay)}</code></p>"
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from ottla.cli.command_line import command_line
 from ottla.cli.simulate.job import Result
+from ottla.cli.simulate.replay import replay_command
 from ottla.cli.tables import Column, Rows
 
 COLUMNS = (Column("EXERCISED"), Column("COUNT", is_number=True), Column("SEEDS", is_number=True))
@@ -21,13 +21,7 @@ class FailedSeed(NamedTuple):
     def replay(self) -> str:
         """The command that shows it again."""
         job = self.result.job
-        faults = job.faults if self.shrunk is None else self.shrunk.faults
-        named = "" if faults is None else f" --faults {','.join(faults) or NO_FAULTS}"
-        return command_line(f"simulate --seed {job.seed}{named} --trace")
-
-
-NO_FAULTS = "none"
-"""Stands for an empty list of faults on the command line."""
+        return replay_command(job.seed, self.shrunk.faults if self.shrunk else job.faults)
 
 
 class Tally:
