@@ -48,12 +48,11 @@ def test_a_cluster_keeps_its_promises_under_new_seeds(number: int) -> None:
     check(FRESH[number])
 
 
-@pytest.mark.parametrize("seed", [5, 107])
-def test_a_seed_is_the_same_run_in_every_process(seed: int) -> None:
+def test_a_seed_is_the_same_run_in_every_process() -> None:
     hashes = set()
     for hash_seed in ("1", "2"):
         done = subprocess.run(
-            [sys.executable, "-m", "ottla", "simulate", "--seed", str(seed), "--json"],
+            [sys.executable, "-m", "ottla", "simulate", "--seed", "107", "--json"],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             check=True,

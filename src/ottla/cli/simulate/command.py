@@ -94,7 +94,7 @@ def command(
     with stoppable() as stop:
         last = _run(wanted, jobs or os.cpu_count() or 1, tally, stop)
     seconds = time.monotonic() - began_s
-    if stop.is_set():
+    if stop.is_set() and not as_json:
         return _cut_short(tally, len(wanted), seconds)
     only = last if seed is not None else None
     _warn_of_missing(only)
@@ -104,6 +104,8 @@ def command(
         print_json(tally.fields(seconds) | _fields_of(only, is_traced=is_traced))
     else:
         _print(tally, seconds, only, is_traced=is_traced)
+    if stop.is_set():
+        return ExitCode.INTERRUPTED
     return ExitCode.FAILED if tally.failed else ExitCode.OK
 
 

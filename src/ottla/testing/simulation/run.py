@@ -184,7 +184,7 @@ class _Run:
                 case _:
                     replicas = self._rng.sample(sorted(self._cluster.machines), 3)
                     partition = self._rng.choice([*SOURCES, *TARGETS])
-                    self.trace.note(f"move {partition} to {replicas}")
+                    self.trace.note(f"moves {partition} to {replicas}", "admin", Mark.OTHER)
                     await self._admin.move_partition(partition, replicas)
 
     async def _until_healed(self) -> None:

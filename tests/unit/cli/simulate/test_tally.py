@@ -52,9 +52,15 @@ def test_with_the_faults_that_are_left_of_it() -> None:
         "  trace hash: hash-of-17",
         "  replay it: ottla simulate --seed 17 --faults kill:2 --trace",
     ]
-    (fields,) = tally.fields(1)["failed"]  # type: ignore[misc, attr-defined]
-    assert fields["faults"] == ["kill:2"]
-    assert fields["replay"].endswith("--faults kill:2 --trace")
+    assert tally.fields(1)["failed"] == [
+        {
+            "seed": 17,
+            "problems": ["a\ntraceback"],
+            "faults": ["kill:2"],
+            "hash": "hash-of-17",
+            "replay": "ottla simulate --seed 17 --faults kill:2 --trace",
+        }
+    ]
 
 
 def test_no_fault_at_all_and_faults_that_were_named_can_be_replayed_as_well() -> None:

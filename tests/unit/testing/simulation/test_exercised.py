@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla.testing.history.events import Acknowledged, Ended, Outcome
+from ottla.testing.history.events import Acknowledged, Ended, Event, Outcome
 from ottla.testing.simulation.exercised import NAMES, count_exercised
 from ottla.testing.simulation.faults import KINDS
 from tests.support.quiet_cluster import QuietCluster, with_quiet_cluster
@@ -15,7 +15,7 @@ def test_what_happened_is_counted_and_what_did_not_is_there_with_zero() -> None:
         await asyncio.sleep(5)  # Its session is over, and it has come back.
         cluster.lose_power(2)
         await asyncio.sleep(5)
-        history = [
+        history: list[Event] = [
             Acknowledged("c", "v", 0),
             Ended("c", "x", Outcome.COMMITTED),
             Ended("c", "y", Outcome.ABORTED),
