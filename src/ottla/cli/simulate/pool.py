@@ -27,8 +27,12 @@ class _Child:
             start_new_session=True,
             bufsize=0,
         )
-        self.is_busy = False
+        self._job: Job | None = None
         self._read = bytearray()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._job is not None
 
     def fileno(self) -> int:
         assert self._process.stdout is not None, "a pipe was asked for"
@@ -36,7 +40,7 @@ class _Child:
 
     def begin(self, job: Job) -> None:
         assert self._process.stdin is not None, "a pipe was asked for"
-        self.is_busy = True
+        self._job = job
         try:
             self._process.stdin.write(f"{job.to_json()}\n".encode())
         except BrokenPipeError:
@@ -46,13 +50,15 @@ class _Child:
         """When there is something to be read. None until the answer is complete."""
         content = os.read(self.fileno(), _CHUNK_BYTES)
         if not content:
-            raise Failure(f"a simulation ended by itself: exit code {self._process.wait()}")
+            assert self._job is not None, "it has nothing else to end of"
+            exit_code = self._process.wait()
+            raise Failure(f"seed {self._job.seed} ended its process, with exit code {exit_code}")
         self._read += content
         if not self._read.endswith(b"\n"):
             return None
         line = self._read.decode()
         self._read.clear()
-        self.is_busy = False
+        self._job = None
         return Result.from_json(line)
 
     def kill(self) -> None:

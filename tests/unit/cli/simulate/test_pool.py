@@ -69,7 +69,7 @@ def test_a_job_may_come_of_a_result() -> None:
 def test_a_child_that_dies_is_told_of() -> None:
     with Pool(1) as pool:
         pool.add(Job(13))
-        with pytest.raises(Failure, match="exit code 3"):
+        with pytest.raises(Failure, match=r"seed 13 .* exit code 3"):
             all_results(pool)
 
 
