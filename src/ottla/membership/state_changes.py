@@ -179,6 +179,7 @@ class StateChanges:
                 async for state in slices.of(topic.partition_states)
             ]
             topics.append(LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=errors))
+        self._replicas.logs_made()
         if request.type == ALL_REPLICAS:
             await self._stop_all_but(request, slices)
         return LeaderAndIsrResponse(topics=topics)

@@ -221,7 +221,7 @@ class Partition:
 
     def is_behind(self, offset: int) -> bool:
         """Whether a read from there ends before the log does: one read is of one segment."""
-        return offset < self.log.active_base_offset
+        return offset < self.log.active.base_offset
 
     def read_end(self, is_committed_only: bool) -> int:
         """The first offset that a reader may not see yet."""

@@ -291,6 +291,10 @@ class ReplicaManager:
             self._last_high_watermarks.pop(topic_partition, None)
             await self._logs.set_aside(topic_partition)
 
+    def logs_made(self) -> None:
+        """After `become_leader` or `become_follower` of all partitions of a request."""
+        self._logs.logs_made()
+
     @cached_property
     def _last_high_watermarks(self) -> dict[TopicPartition, int]:
         """Of the last run, for logs whose role this broker has not heard of yet."""

@@ -61,6 +61,7 @@ class LogFolder:
         """After a clean stop: what was to be removed later is left for the next start."""
         self._queue = workers.ordered(f"log-dir {path}")
         self._queued: set[asyncio.Future[object]] = set()
+        self._put_off: Callable[[], None] | None = None
         self.is_slow = False
         """Whether appends must go through `submit_write`: a direct one would hold up the loop, or
         overtake one that is queued."""
@@ -90,6 +91,8 @@ class LogFolder:
         the folder offline, a `MemoryError` too: a write may be missing from the middle of a log.
         Whoever awaits the future sees a `StorageFailure`, and nothing that was submitted after it
         runs: an fsync after one that failed would succeed, and mean nothing."""
+        if self._put_off is not None:
+            self.submit_what_was_put_off()
 
         def run() -> T:
             if self._is_broken:
@@ -105,6 +108,18 @@ class LogFolder:
         future.add_done_callback(self._done)
         return future
 
+    def put_off(self, function: Callable[[], None]) -> None:
+        """To `submit_what_was_put_off`, and before anything that is submitted until then. While the
+        disk syncs, new files have to wait: for the syncs of a thousand logs that are made in one go
+        it is better to begin when all are there."""
+        assert self._put_off in (None, function), "one thing at a time is put off"
+        self._put_off = function
+
+    def submit_what_was_put_off(self) -> None:
+        function, self._put_off = self._put_off, None
+        if function is not None:
+            self.submit(function)
+
     def submit_write(self, write: Callable[[], float]) -> asyncio.Future[float]:
         """As `submit`, for an append: `write` returns how long it took."""
         self._pending_write_count += 1
@@ -116,6 +131,7 @@ class LogFolder:
     async def drain(self) -> None:
         """Waits for everything submitted so far, failed or not. Not for what comes meanwhile: a
         busy log dir always has something to do."""
+        self.submit_what_was_put_off()
         if self._queued:
             await asyncio.wait(set(self._queued))
 

@@ -3,7 +3,8 @@
 An epoch is written down with its first record, not when it begins: each start of a broker begins
 one for every log that it leads, and most write nothing. Likewise a load that finds epochs without
 records in the file forgets them, and leaves the file as it is until the next append; another load
-would forget them again.
+would forget them again. That there is a file says that the log's topic id is on the disk
+(`LogLoader`): the queue has synced that before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from ottla.kernel.disk import Disk
 from ottla.kernel.garbage import weakly
 from ottla.storage.file_names import LEADER_EPOCH_CHECKPOINT
-from ottla.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 
 _UNKNOWN = -2
 
@@ -41,11 +42,8 @@ class LeaderEpochCheckpoint:
         """The latest in the file. Whoever appends a record of another one calls `note` before."""
 
     def begin(self, epoch: int, log_end_offset: int) -> None:
-        """A leader begins, and has written nothing yet. The first one of a new log is written down:
-        the file says that the log's topic id is on the disk (`LogLoader`)."""
+        """A leader begins, and has written nothing yet."""
         self._epochs.assign(epoch, log_end_offset)
-        if self.written_epoch == UNDEFINED_EPOCH:
-            self.write()
 
     def note(self, epoch: int, base_offset: int) -> None:
         """A record of this epoch is about to be written here."""

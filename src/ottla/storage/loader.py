@@ -22,7 +22,11 @@ from ottla.storage.file_names import (
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import EpochEntry, LeaderEpochs
 from ottla.storage.log import Log
-from ottla.storage.partition_metadata import is_torn, parse_partition_metadata
+from ottla.storage.partition_metadata import (
+    is_torn,
+    parse_partition_metadata,
+    write_partition_metadata,
+)
 from ottla.storage.producer_snapshot import encode_snapshot
 from ottla.storage.producer_state import ProducerState, ProducerStateConfig
 from ottla.storage.recovery import (
@@ -66,7 +70,7 @@ class LogLoader:
         self._folder = folder
         self._disk = folder.disk
         self._path = path
-        self._topic_partition = topic_partition
+        self.topic_partition = topic_partition
         self._config = config
         self._checkpoints = checkpoints
         self._is_clean = is_clean
@@ -77,17 +81,26 @@ class LogLoader:
         self._written_epochs: list[EpochEntry] = []
         self._producer_config = producer_config
         self._recovery_point = checkpoints.recovery_point
+        self.has_unsynced_topic_id = False
+        """Whether the power may still take it. Known when the log is loaded."""
 
     def load(self) -> Log:
         try:
-            return self._load()
+            names = set(tidy_folder(self._disk, self._path))
+            return self._load(names, self._read_topic_id(names))
         except CorruptFile as error:
             # Nothing that could be mended: as good as a disk that cannot be read.
             raise OSError(f"{self._path}: {error}") from error
 
-    def _load(self) -> Log:
-        names = set(tidy_folder(self._disk, self._path))
-        topic_id = self._read_topic_id(names)
+    def make(self, topic_id: TopicId | None) -> Log:
+        """For a folder that was just made: there is nothing to be looked for. The id is written
+        before the log is there to be written to: a log without one is taken for one of any topic
+        of its name, and after a kill that may be another. Whoever called has it synced."""
+        if topic_id is not None:
+            write_partition_metadata(self._disk, self._path, topic_id)
+        return self._load(set(), topic_id)
+
+    def _load(self, names: set[str], topic_id: TopicId | None) -> Log:
         snapshots = Snapshots.find(self._disk, self._path, names)
         are_epochs_lost = not self._read_leader_epochs(names)
         segments = self._find_segments(names)
@@ -117,7 +130,7 @@ class LogLoader:
         return Log(
             folder=self._folder,
             path=self._path,
-            topic_partition=self._topic_partition,
+            topic_partition=self.topic_partition,
             topic_id=topic_id,
             config=self._config,
             segments=segments,
@@ -137,7 +150,8 @@ class LogLoader:
     ) -> tuple[ActiveSegment, int]:
         """Takes the last one off the list and opens it for appending; returns the log's end."""
         if not segments:
-            active = self._create_active(self._checkpoints.log_start_offset)
+            start_offset = self._checkpoints.log_start_offset
+            active = self._create_active(start_offset, is_folder_new=not names)
             return active, active.base_offset
         if not self._is_clean:
             return self._recover(segments, names, snapshots)
@@ -167,7 +181,7 @@ class LogLoader:
     ) -> None:
         logger.warning("rebuilding the indexes of %s", segment.path(LOG_SUFFIX))
         # A transaction that was aborted in it may have begun before it.
-        producer_state = ProducerState(self._topic_partition, self._producer_config)
+        producer_state = ProducerState(self.topic_partition, self._producer_config)
         load_producers(
             producer_state,
             snapshots,
@@ -254,6 +268,7 @@ class LogLoader:
     def _sync(self, recovered: ActiveSegment) -> None:
         """A closed segment above the recovery point may never have been synced, and no later
         flush would do it."""
+        self._sync_topic_id()
         recovered.file.sync()
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             path = recovered.path(suffix)
@@ -290,8 +305,10 @@ class LogLoader:
             segments.append(segment)
         return segments
 
-    def _create_active(self, base_offset: int) -> ActiveSegment:
-        return ActiveSegment.create(self._folder, self._path, base_offset, self._now_ms)
+    def _create_active(self, base_offset: int, *, is_folder_new: bool = False) -> ActiveSegment:
+        return ActiveSegment.create(
+            self._folder, self._path, base_offset, self._now_ms, is_folder_new=is_folder_new
+        )
 
     def _read_leader_epochs(self, names: set[str]) -> bool:
         """False when the file is damaged; the batches know the epochs as well."""
@@ -315,6 +332,7 @@ class LogLoader:
             return True
         if entries == self._written_epochs[: len(entries)]:
             return False
+        self._sync_topic_id()
         path = f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"
         self._disk.replace_file(path, self._leader_epochs.content())
         return True
@@ -328,10 +346,16 @@ class LogLoader:
             # The log was made just before, and nothing of it is synced either.
             logger.warning("%s was never synced", path)
             return None
-        if not self._is_clean and LEADER_EPOCH_CHECKPOINT not in names:
-            # The log dir's queue writes that one after it has synced this one: a kill came before.
-            # The power would take the id, leave records that are synced from now on, and a later
-            # topic of that name would have them.
-            self._disk.open(path).sync()
-            self._disk.sync_folder(self._path)
+        # The log dir's queue writes that one after it has synced this one: a kill may have come
+        # before. The power would take the id, leave records that are synced from now on, and a
+        # later topic of that name would have them.
+        self.has_unsynced_topic_id = not self._is_clean and LEADER_EPOCH_CHECKPOINT not in names
         return parse_partition_metadata(content)
+
+    def _sync_topic_id(self) -> None:
+        """Before a record is synced, or its leader epoch. Most logs have none that need it: the log
+        manager has the ids of all of them synced at once."""
+        if self.has_unsynced_topic_id:
+            self._disk.open(f"{self._path}/{PARTITION_METADATA}").sync()
+            self._disk.sync_folder(self._path)
+            self.has_unsynced_topic_id = False

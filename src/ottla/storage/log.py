@@ -373,8 +373,8 @@ class Log:
             raise self.read_failed(error) from error
 
     @property
-    def active_base_offset(self) -> int:
-        return self._segments.active.base_offset
+    def active(self) -> ActiveSegment:
+        return self._segments.active
 
     async def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than the timestamp. Looks off the loop."""

@@ -30,7 +30,6 @@ from ottla.storage.file_names import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     METADATA_TOPIC,
-    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     FolderKind,
@@ -41,10 +40,11 @@ from ottla.storage.folder import LogFolder
 from ottla.storage.loader import Checkpoints, LogLoader
 from ottla.storage.log import Log
 from ottla.storage.meta_properties import claim_folder
-from ottla.storage.partition_metadata import format_partition_metadata
+from ottla.storage.partition_metadata import write_partition_metadata
 from ottla.storage.producer_state import ProducerStateConfig
 from ottla.storage.retention import apply_retention
 from ottla.storage.run_mark import read_run_mark
+from ottla.storage.topic_id_sync import TopicIdSync
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +101,7 @@ class LogManager:
             )
             for path in config.log_dirs
         ]
+        self._topic_id_syncs = {folder: TopicIdSync(folder) for folder in self.folders}
 
     # Start and stop
 
@@ -153,6 +154,7 @@ class LogManager:
                 self._forget_logs(folder)
                 folder.fail(error, "loading its logs")
         self._check_any_online()
+        self.logs_made()
         await self._forget_in_checkpoints([f for f in self._online() if self._has_stale(f)])
         self._schedule_tasks()
 
@@ -233,6 +235,9 @@ class LogManager:
                     "that is out of date away"
                 )
             self._adopt(log)
+        for loader in loaders:
+            if loader.has_unsynced_topic_id:
+                self._topic_id_syncs[folder].add(self.logs[loader.topic_partition])
 
     def _find_logs(self, folder: LogFolder) -> list[tuple[TopicPartition, str]]:
         """The folders of partitions; what an earlier run marked for deletion goes now."""
@@ -294,44 +299,31 @@ class LogManager:
             )
         folder = min(online, key=lambda folder: folder.log_count)
         path = f"{folder.path}/{topic_partition}"
+        if self._disk.exists(path):
+            raise StorageFailure(f"{path} has come here since the start: move it away")
+        loader = LogLoader(
+            folder,
+            path,
+            topic_partition,
+            config,
+            checkpoints=Checkpoints(),
+            is_clean=False,
+            producer_config=self.producer_config,
+            rng=self._rng,
+        )
         try:
             self._disk.make_folders(path)
-            if topic_id is not None:
-                self._write_topic_id(path, topic_id)
-            log = LogLoader(
-                folder,
-                path,
-                topic_partition,
-                config,
-                checkpoints=Checkpoints(),
-                is_clean=False,
-                producer_config=self.producer_config,
-                rng=self._rng,
-            ).load()
+            log = loader.make(topic_id)
         except OSError as error:
             raise folder.fail(error, f"creating {path}") from error
         self._adopt(log)
-        if topic_id is not None:
-            log.topic_id = topic_id
-            self._sync_topic_id(log)
-        folder.submit(self._disk.sync_folder, folder.path)
+        self._topic_id_syncs[folder].add(log)
         return log
 
-    def _write_topic_id(self, path: str, topic_id: TopicId) -> None:
-        """Before the log is there to be written to: a log without an id is taken for one of any
-        topic of its name, and after a kill that may be another. It is synced off the loop, before
-        any of its records is (`_sync_topic_id`)."""
-        file = self._disk.open(f"{path}/{PARTITION_METADATA}", create=True)
-        file.write_at(0, (format_partition_metadata(topic_id),))
-        file.close()
-
-    def _sync_topic_id(self, log: Log) -> None:
-        assert log.topic_id is not None, "there is one to write"
-        log.folder.submit(
-            self._disk.replace_file,
-            f"{log.path}/{PARTITION_METADATA}",
-            format_partition_metadata(log.topic_id),
-        )
+    def logs_made(self) -> None:
+        """Or loaded; no more come for now. Their topic ids are synced, off the loop."""
+        for folder in self.folders:
+            folder.submit_what_was_put_off()
 
     def assign_topic_id(self, log: Log, topic_id: TopicId) -> None:
         """For a log that was found, with an id or, from before topics had ids, without."""
@@ -343,8 +335,12 @@ class LogManager:
                 f"{log.path} belongs to an earlier topic of that name, "
                 f"{topic_id_text(log.topic_id)}",
             )
+        try:
+            write_partition_metadata(self._disk, log.path, topic_id)
+        except OSError as error:
+            raise log.folder.fail(error, f"writing the topic id of {log.path}") from error
         log.topic_id = topic_id
-        self._sync_topic_id(log)
+        self._topic_id_syncs[log.folder].add(log)
 
     async def delete(self, *topic_partitions: TopicPartition) -> None:
         """Takes the logs away at once; their files follow after `file.delete.delay.ms`, so that

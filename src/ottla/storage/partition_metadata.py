@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from ottla.kernel.disk import Disk
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, topic_id_from_text, topic_id_text
 from ottla.storage.errors import CorruptFile
+from ottla.storage.file_names import PARTITION_METADATA
 
 VERSION = 0
 _FORMAT = re.compile(r"version:\s+(\d+)\r?\ntopic_id:\s+(\S+)\s*", re.ASCII)
@@ -13,6 +15,14 @@ _FORMAT = re.compile(r"version:\s+(\d+)\r?\ntopic_id:\s+(\S+)\s*", re.ASCII)
 
 def format_partition_metadata(topic_id: TopicId) -> bytes:
     return f"version: {VERSION}\ntopic_id: {topic_id_text(topic_id)}".encode()
+
+
+def write_partition_metadata(disk: Disk, partition_path: str, topic_id: TopicId) -> None:
+    """In place, where there is none or a torn one. It is synced off the loop, before any record of
+    the log is (`TopicIdSync`)."""
+    file = disk.open(f"{partition_path}/{PARTITION_METADATA}", create=True)
+    file.write_at(0, (format_partition_metadata(topic_id),))
+    file.close()
 
 
 def is_torn(content: bytes) -> bool:

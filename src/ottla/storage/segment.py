@@ -198,17 +198,24 @@ class ActiveSegment(Segment):
 
     @classmethod
     def create(
-        cls, folder: LogFolder, partition_path: str, base_offset: int, created_ms: int
+        cls,
+        folder: LogFolder,
+        partition_path: str,
+        base_offset: int,
+        created_ms: int,
+        *,
+        is_folder_new: bool = False,
     ) -> ActiveSegment:
         """Makes its files. Kafka takes a log file without an offset index for a damaged one, so
-        the empty indexes are made first."""
+        the empty indexes are made first. In a folder that is new there are none of that name."""
         disk = folder.disk
         prefix = f"{partition_path}/"
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             file = disk.open(prefix + file_name(base_offset, suffix), create=True)
-            if file.size():
+            if not is_folder_new and file.size():
                 file.truncate(0)
-        disk.remove(prefix + file_name(base_offset, TXN_INDEX_SUFFIX))
+        if not is_folder_new:
+            disk.remove(prefix + file_name(base_offset, TXN_INDEX_SUFFIX))
         return cls(folder, partition_path, base_offset, file, created_ms=created_ms)
 
     def open(self) -> File:
