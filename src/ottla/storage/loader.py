@@ -342,8 +342,9 @@ class LogLoader:
             return None
         path = f"{self._path}/{PARTITION_METADATA}"
         content = self._disk.read_file(path)
-        if not self._is_clean and is_torn(content):
-            # The log was made just before, and nothing of it is synced either.
+        if is_torn(content):
+            # The power went when the log was just made, and nothing of it was synced either. There
+            # may have been a clean stop since, if nobody told of the partition meanwhile.
             logger.warning("%s was never synced", path)
             return None
         # The log dir's queue writes that one after it has synced this one: a kill may have come

@@ -120,17 +120,19 @@ async def hold_up_changes(
     event is set: there is another topic to delete before."""
     replicas = broker.machine.broker.replicas
     delete_logs = replicas.delete
-    go_on = asyncio.Event()
+    begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def delete_later(*what: Any) -> Any:
+        begun.set()
         await go_on.wait()
         return await delete_logs(*what)
 
     replicas.delete = delete_later  # type: ignore[method-assign]
     await broker.create_topic("old")
     request = DeleteTopicsRequest(topic_names=["old"], timeout_ms=1000)
-    call = (await broker.connect()).call(request, DeleteTopicsResponse, 5)
-    return go_on, asyncio.ensure_future(call)
+    call = asyncio.ensure_future((await broker.connect()).call(request, DeleteTopicsResponse, 5))
+    await begun.wait()
+    return go_on, call
 
 
 def key_of(shard: int) -> str:
