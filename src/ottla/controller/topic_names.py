@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ottla.kernel.errors import ErrorCode, KafkaError
 
@@ -42,16 +42,37 @@ def check_not_reserved(name: str) -> None:
         )
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
-    """Metric names turn '.' into '_', so that two topics that differ in nothing else would be
-    one there."""
-    if "." not in name and "_" not in name:
-        return
-    unified = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == unified:
+class TopicNames:
+    """That are taken, for all the topics that one event makes. Metric names turn '.' into '_', so
+    that two topics that differ in nothing else would be one there."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._existing = names
+        self._added: set[str] = set()
+        self._unified: dict[str, str] | None = None
+        """By what metrics make of them. Made for the first name that has a '.' or '_'."""
+
+    def add(self, name: str) -> None:
+        self._added.add(name)
+        if self._unified is not None:
+            self._unified[_unified(name)] = name
+
+    def check_free(self, name: str) -> None:
+        """Raises KafkaError."""
+        if name in self._existing or name in self._added:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if "." not in name and "_" not in name:
+            return
+        if self._unified is None:
+            self._unified = {_unified(each): each for each in (*self._existing, *self._added)}
+        other = self._unified.get(_unified(name))
+        if other is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {other}. They differ only in '.' "
                 "and '_', which metrics cannot tell apart; choose another name.",
             )
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")

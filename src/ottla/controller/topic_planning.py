@@ -4,12 +4,12 @@ the replicas of each partition. Nothing is written here."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.controller import placement
-from ottla.controller.topic_names import check_collision, check_not_reserved, check_topic_name
+from ottla.controller.topic_names import TopicNames, check_not_reserved, check_topic_name
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicId, new_topic_id
 
@@ -67,15 +67,11 @@ class TopicPlanner:
         self._defaults = defaults
         self._check_config = check_config
 
-    def creation(self, topic: NewTopic, existing: Collection[str], racks: Racks) -> PlannedTopic:
+    def creation(self, topic: NewTopic, existing: TopicNames, racks: Racks) -> PlannedTopic:
         """Raises KafkaError."""
         check_not_reserved(topic.name)
         check_topic_name(topic.name)
-        if topic.name in existing:
-            raise KafkaError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-            )
-        check_collision(topic.name, existing)
+        existing.check_free(topic.name)
         config = _without_nulls(topic.config)
         self._check_config(config)
         replicas = _manual(topic, racks) if topic.assignments else self._placed(topic, racks)

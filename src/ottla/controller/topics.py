@@ -13,6 +13,7 @@ from ottla.controller.controller_context import ControllerContext, Topic, partit
 from ottla.controller.partition_state_machine import PartitionState
 from ottla.controller.reassignment import origin_of
 from ottla.controller.replica_state_machine import ReplicaState
+from ottla.controller.topic_names import TopicNames
 from ottla.controller.topic_planning import NewTopic, TopicPlanner, plan_growth, unknown_topic
 from ottla.coordination.znodes import ReplicaAssignment
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -41,26 +42,48 @@ class Topics:
         self._run = run
         self._planner = planner
 
-    async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
-        """Returns what was made, or with `validate_only` what would be."""
+    async def create(self, new: NewTopic) -> CreatedTopic:
+        """Returns what was made. Raises KafkaError."""
+        [created] = await self.create_all([new])
+        if isinstance(created, KafkaError):
+            raise created
+        return created
 
-        async def event(active: ActiveController) -> tuple[ActiveController, CreatedTopic]:
-            context = active.context
-            _check_not_being_deleted(active, new.name)
-            planned = self._planner.creation(new, context.topics, _racks(context))
-            assignments = tuple(map(ReplicaAssignment, planned.replicas))
-            topic = Topic(planned.name, planned.id, assignments)
-            if not validate_only:
-                plan = active.plan()
+    async def create_all(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[CreatedTopic | KafkaError]:
+        """In one event: of a thousand topics each broker hears by one request. Returns what was
+        made, or with `validate_only` what would be, or why not, in the order asked for."""
+
+        results: list[CreatedTopic | KafkaError] = []
+
+        async def event(active: ActiveController) -> ActiveController | None:
+            """Returns who has told of them. What is refused waits for nobody."""
+            plan = active.plan()
+            names, racks = TopicNames(active.context.topics), _racks(active.context)
+            async for new in plan.slices.of(topics):
+                try:
+                    _check_not_being_deleted(active, new.name)
+                    planned = self._planner.creation(new, names, racks)
+                except KafkaError as error:
+                    results.append(error)
+                    continue
+                names.add(planned.name)
+                assignments = tuple(map(ReplicaAssignment, planned.replicas))
+                topic = Topic(planned.name, planned.id, assignments)
                 plan.put_topic(topic, planned.config)
                 added = [each for each, _ in partitions_of(topic)]
                 await _bring_online(plan, added, new.leader_epochs)
-                await active.commit(plan)
-            return active, CreatedTopic(topic, planned.config)
+                results.append(CreatedTopic(topic, planned.config))
+            if validate_only or all(isinstance(each, KafkaError) for each in results):
+                return None
+            await active.commit(plan)
+            return active
 
-        active, created = await self._run(event)
-        await active.channels.delivered(active.broker_id)
-        return created
+        active = await self._run(event)
+        if active is not None:
+            await active.channels.delivered(active.broker_id)
+        return results
 
     async def create_partitions(
         self,

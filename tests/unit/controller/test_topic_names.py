@@ -4,7 +4,7 @@ import pytest
 
 from ottla.controller.topic_names import (
     NAME_LENGTH_MAX,
-    check_collision,
+    TopicNames,
     check_not_reserved,
     check_topic_name,
 )
@@ -43,13 +43,25 @@ def test_kafkas_own_metadata_keeps_its_name() -> None:
     check_not_reserved("__consumer_offsets")
 
 
+@pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize(("name", "other"), [("a.b", "a_b"), ("a_b", "a.b"), ("a._", "a_.")])
-def test_names_that_metrics_cannot_tell_apart_are_refused(name: str, other: str) -> None:
+def test_names_that_metrics_cannot_tell_apart_are_refused(
+    name: str, other: str, is_new: bool
+) -> None:
+    names = TopicNames(["x"] if is_new else ["x", other])
+    names.check_free("other_one")
+    if is_new:
+        names.add(other)
     with pytest.raises(KafkaError, match=f"collides with existing topic: {other}") as caught:
-        check_collision(name, ["x", other])
+        names.check_free(name)
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-@pytest.mark.parametrize("name", ["a.b", "ab", "a-b", "a.b.c"])
+@pytest.mark.parametrize("name", ["ab", "a-b", "a.b.c"])
 def test_names_that_differ_otherwise_are_fine(name: str) -> None:
-    check_collision(name, ["a.b", "a-c"])
+    names = TopicNames(["a.b", "a-c"])
+    names.check_free(name)
+    names.add(name)
+    with pytest.raises(KafkaError) as caught:
+        names.check_free(name)
+    assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from ottla.controller.topic_names import TopicNames
 from ottla.controller.topic_planning import (
     NewTopic,
     PlannedTopic,
@@ -30,7 +31,7 @@ def plan(topic: NewTopic, racks: dict[int, str | None] = ONE_BROKER) -> PlannedT
         defaults=lambda: TopicDefaults(partition_count=2, replication_factor=1),
         check_config=check_topic_config,
     )
-    return planner.creation(topic, {"old", "x.y"}, racks)
+    return planner.creation(topic, TopicNames({"old", "x.y"}), racks)
 
 
 def test_minus_one_takes_the_defaults_of_the_broker() -> None:

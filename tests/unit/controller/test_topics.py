@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ottla.controller.topic_planning import NewTopic
+from ottla.controller.topics import CreatedTopic
 from ottla.coordination import znodes
 from ottla.coordination.znodes import LeaderAndIsr
 from ottla.kernel.errors import ErrorCode, KafkaError
@@ -36,7 +37,8 @@ def test_validate_only_answers_and_does_nothing() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         before = await cluster.observer.tree("/")
         topics = cluster.active.controller.topics
-        planned = await topics.create(NewTopic("t", 3, 1), validate_only=True)
+        [planned] = await topics.create_all([NewTopic("t", 3, 1)], validate_only=True)
+        assert isinstance(planned, CreatedTopic)
         assert len(planned.topic.partitions) == 3
         assert await cluster.observer.tree("/") == before
         await cluster.create("t", (1,))
@@ -63,6 +65,33 @@ def test_a_request_that_is_refused_does_not_make_the_controller_resign() -> None
                 await attempt
             assert caught.value.code is code
         assert cluster.active.controller.controller_epoch == 1
+
+    run(scenario)
+
+
+def test_of_many_topics_brokers_hear_by_one_request_and_some_may_be_refused() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        topics = cluster.active.controller.topics
+        await cluster.create("old", (1,))
+        await cluster.settle()
+        epoch = cluster.active.controller.controller_epoch
+        counts = {each: len(broker.requests) for each, broker in cluster.brokers.items()}
+        new = [NewTopic(f"t-{number}", 2, 3) for number in range(5)]
+        bad = [NewTopic("old", 1, 1), NewTopic("t-1", 1, 1), NewTopic("u", 1, 9)]
+        results = await topics.create_all([*new, *bad, NewTopic("v_w", 1, 1)])
+        await cluster.settle()
+        codes = [each.code for each in results if isinstance(each, KafkaError)]
+        assert codes == [
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+        ]
+        for broker_id, broker in cluster.brokers.items():
+            assert {f"t-{number}" for number in range(5)} < {t for t, _ in broker.metadata}
+            assert len(broker.requests) - counts[broker_id] <= 2
+        assert cluster.active.controller.controller_epoch == epoch
+        with pytest.raises(KafkaError, match="collides"):
+            await topics.create(NewTopic("v.w", 1, 1))
 
     run(scenario)
 
