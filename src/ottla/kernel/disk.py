@@ -101,8 +101,9 @@ class Disk(Protocol):
 
     def read_file(self, path: str) -> bytes: ...
 
-    def replace_file(self, path: str, content: bytes) -> None:
-        """Whole or not at all, also over a crash: write, fsync, rename, fsync the folder."""
+    def replace_file(self, path: str, content: bytes, *, syncs_folder: bool = True) -> None:
+        """Whole or not at all, also over a crash: write, fsync, rename, fsync the folder. The last
+        may be left to whoever has more to do there."""
         ...
 
     def lock(self, path: str) -> Lock | None:
@@ -259,14 +260,15 @@ class SystemDisk:
         with open(path, "rb") as file:
             return file.read()
 
-    def replace_file(self, path: str, content: bytes) -> None:
+    def replace_file(self, path: str, content: bytes, *, syncs_folder: bool = True) -> None:
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        self.sync_folder(os.path.dirname(path))
+        if syncs_folder:
+            self.sync_folder(os.path.dirname(path))
 
     def lock(self, path: str) -> Lock | None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ottla.kernel.garbage import weakly
-from ottla.storage.file_names import OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
+from ottla.storage.file_names import INDEX_SUFFIXES
 from ottla.storage.folder import LogFolder
 from ottla.storage.segment import ActiveSegment
 from ottla.storage.snapshots import Snapshots
@@ -64,7 +64,7 @@ class Flusher:
         queue: many logs are synced at once, and the disk joins the work."""
 
         def sync() -> None:
-            snapshots.write(end_offset)
+            snapshots.write(end_offset, syncs_folder=False)
             self.sync_closed(active)
 
         try:
@@ -78,11 +78,12 @@ class Flusher:
         after a crash, so they are synced as well."""
         disk = self._folder.disk
         closed.file.sync()
-        closed.is_index_synced = closed.is_entry_synced = True
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
+        for suffix in INDEX_SUFFIXES:
             path = closed.path(suffix)
-            if disk.exists(path):
+            if suffix in closed.unsynced_indexes and disk.exists(path):
                 disk.open(path).sync()
+        closed.unsynced_indexes.clear()
+        closed.is_entry_synced = True
         disk.sync_folder(self._partition_path)
 
     def _sync_active(self, active: ActiveSegment) -> None:

@@ -159,7 +159,7 @@ class LogLoader:
             if are_epochs_lost or not has_sound_indexes(self._folder, segment, names):
                 self._rebuild_indexes(segment, segments, snapshots)
         active = open_active(segments.pop(), self._config, self._now_ms)
-        active.is_entry_synced = active.is_index_synced
+        active.is_entry_synced = not active.unsynced_indexes
         log_end_offset = active.base_offset
         for batch in active.scan(active.offset_index.last_entry()[1]):
             log_end_offset = batch.header.next_offset

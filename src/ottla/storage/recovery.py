@@ -15,6 +15,7 @@ from ottla.storage.errors import CorruptFile
 from ottla.storage.file_names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -144,7 +145,7 @@ def recover_segment(
     if producer_state is None:
         recovered.transaction_index = read_transaction_index(segment)
     is_changed = _replace_indexes(recovered) or cut_bytes > 0
-    recovered.is_index_synced = False
+    recovered.unsynced_indexes.update(INDEX_SUFFIXES)
     return Recovered(recovered, next_offset, cut_bytes, has_gaps, is_changed)
 
 

@@ -10,6 +10,7 @@ from ottla.storage import offset_index, time_index, transaction_index
 from ottla.storage.batch_scan import Cold, ScannedBatch, find_batch, scan_batches
 from ottla.storage.file_names import (
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -161,13 +162,13 @@ class ActiveSegment(Segment):
         "file",
         "first_timestamp",
         "is_entry_synced",
-        "is_index_synced",
         "largest_offset",
         "largest_timestamp",
         "offset_index",
         "roll_jitter_ms",
         "time_index",
         "transaction_index",
+        "unsynced_indexes",
     )
 
     def __init__(
@@ -191,7 +192,8 @@ class ActiveSegment(Segment):
         self.roll_jitter_ms = 0
         self.first_timestamp: int | None = None
         self.is_entry_synced = False
-        self.is_index_synced = True
+        self.unsynced_indexes: set[str] = set()
+        """Their suffixes. Those that nothing was written to are as empty on the disk."""
         self._bytes_since_index_entry = 0
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
@@ -210,13 +212,17 @@ class ActiveSegment(Segment):
         the empty indexes are made first. In a folder that is new there are none of that name."""
         disk = folder.disk
         prefix = f"{partition_path}/"
+        emptied = set()
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
             file = disk.open(prefix + file_name(base_offset, suffix), create=True)
             if not is_folder_new and file.size():
                 file.truncate(0)
+                emptied.add(suffix)
         if not is_folder_new:
             disk.remove(prefix + file_name(base_offset, TXN_INDEX_SUFFIX))
-        return cls(folder, partition_path, base_offset, file, created_ms=created_ms)
+        created = cls(folder, partition_path, base_offset, file, created_ms=created_ms)
+        created.unsynced_indexes |= emptied
+        return created
 
     def open(self) -> File:
         return self.file
@@ -281,7 +287,7 @@ class ActiveSegment(Segment):
     @property
     def is_synced(self) -> bool:
         """Whether its indexes and its entries in the folder are on the disk."""
-        return self.is_index_synced and self.is_entry_synced
+        return self.is_entry_synced and not self.unsynced_indexes
 
     @property
     def is_index_due(self) -> bool:
@@ -339,7 +345,7 @@ class ActiveSegment(Segment):
             file = self.folder.disk.open(self.path(TXN_INDEX_SUFFIX), create=True)
             file.write_at(index.written_bytes, (bytes(index.entries[index.written_bytes :]),))
             index.written_bytes = len(index.entries)
-            self.is_index_synced = False
+            self.unsynced_indexes.add(TXN_INDEX_SUFFIX)
 
     def write_indexes(self) -> None:
         for index, suffix in (
@@ -350,7 +356,7 @@ class ActiveSegment(Segment):
                 file = self.folder.disk.open(self.path(suffix))
                 file.write_at(index.written_bytes, (bytes(index.entries[index.written_bytes :]),))
                 index.written_bytes = len(index.entries)
-                self.is_index_synced = False
+                self.unsynced_indexes.add(suffix)
         self.write_transaction_index()
 
     def finish_indexes(self) -> None:
@@ -394,7 +400,7 @@ class ActiveSegment(Segment):
         if has_aborted_file:
             aborted = self.folder.disk.open(self.path(TXN_INDEX_SUFFIX))
             aborted.truncate(self.transaction_index.written_bytes)
-        self.is_index_synced = False
+        self.unsynced_indexes.update(INDEX_SUFFIXES)
         if isinstance(position, int):
             self.file.truncate(position)
             self.size_bytes = position

@@ -46,11 +46,11 @@ class Snapshots:
             insort(self.offsets, offset)
         self._unwritten[offset] = content
 
-    def write(self, offset: int) -> None:
+    def write(self, offset: int, *, syncs_folder: bool = True) -> None:
         """Off the loop."""
         content = self._unwritten.get(offset)
         if content is not None:
-            self._disk.replace_file(self.path(offset), content)
+            self._disk.replace_file(self.path(offset), content, syncs_folder=syncs_folder)
             self._unwritten.pop(offset, None)
 
     def discard(self, offset: int) -> bool:

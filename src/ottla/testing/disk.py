@@ -351,7 +351,7 @@ class SimulatedDisk:
         self.check("read_file", path)
         return bytes(self._file(path).content)
 
-    def replace_file(self, path: str, content: bytes) -> None:
+    def replace_file(self, path: str, content: bytes, *, syncs_folder: bool = True) -> None:
         self.check("replace_file", path)
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
@@ -359,7 +359,8 @@ class SimulatedDisk:
         file.write_at(0, (content,))
         file.sync()
         self.rename(temporary, path)
-        self.sync_folder(path.rpartition("/")[0])
+        if syncs_folder:
+            self.sync_folder(path.rpartition("/")[0])
 
     def lock(self, path: str) -> Lock | None:
         self.open(path, create=True)

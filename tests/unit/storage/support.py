@@ -93,6 +93,19 @@ class Machine:
             self.disk.kill()
         self.start()
 
+    def record_syncs(self) -> list[str]:
+        """The paths of what is synced from now on."""
+        synced: list[str] = []
+        check = self.disk.check
+
+        def record(operation: str, path: str) -> None:
+            if operation in ("sync", "sync_folder"):
+                synced.append(path)
+            check(operation, path)
+
+        self.disk.check = record  # type: ignore[method-assign]
+        return synced
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 

@@ -87,3 +87,41 @@ def test_a_flush_goes_on_though_whoever_waits_for_it_is_cancelled() -> None:
     log.flush_soon()
     machine.wait()
     assert log.recovery_point == 2
+
+
+def test_a_clean_stop_syncs_what_was_written_and_each_folder_once() -> None:
+    machine = Machine()
+    log = machine.log()
+    machine.append(log, producer_id=1, epoch=0, sequence=0)
+    machine.wait()
+    synced = machine.record_syncs()
+    machine.stop()
+    assert sorted(path for path in synced if "/t-0" in path) == [
+        "/data/t-0",
+        "/data/t-0/00000000000000000000.log",
+        "/data/t-0/00000000000000000000.timeindex",
+        "/data/t-0/00000000000000000001.snapshot.tmp",
+    ]
+    machine.disk.crash(keep_unsynced=False)
+    machine.start()
+    log = machine.log()
+    assert (offsets_in(log), log.producer_state.producers[1].next_sequence) == ([0], 1)
+    synced = machine.record_syncs()
+    machine.stop()
+    assert not [path for path in synced if "/t-0" in path]
+
+
+def test_an_index_that_was_emptied_for_a_new_segment_stays_so_when_the_power_goes() -> None:
+    """Left behind by a segment of that name which a crash took: below the recovery point it would
+    be believed."""
+    machine = Machine()
+    log = machine.log()
+    machine.append(log)
+    path = "/data/t-0/00000000000000000001.index"
+    machine.disk.replace_file(path, bytes(8))
+    log.roll()
+    machine.append(log)
+    log.roll()
+    machine.wait()
+    machine.disk.crash(keep_unsynced=False)
+    assert machine.disk.size(path) == 0

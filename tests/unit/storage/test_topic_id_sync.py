@@ -17,24 +17,9 @@ def machine() -> Machine:
     return Machine(TopicConfig(flush_messages=1))
 
 
-def _record_syncs(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    synced: list[str] = []
-    check = machine.disk.check
-
-    def record(operation: str, path: str) -> None:
-        if operation in ("sync", "sync_folder"):
-            synced.append(path)
-        check(operation, path)
-
-    monkeypatch.setattr(machine.disk, "check", record)
-    return synced
-
-
-def test_logs_that_are_made_in_one_go_are_synced_when_all_are_there(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_that_are_made_in_one_go_are_synced_when_all_are_there(machine: Machine) -> None:
     """Each its id and its folder, and the log dir once."""
-    synced = _record_syncs(machine, monkeypatch)
+    synced = machine.record_syncs()
     for number in range(COUNT):
         topic_id = new_topic_id(machine.rng)
         machine.manager.create_log(TopicPartition("t", number), topic_id, machine.config)
@@ -53,13 +38,11 @@ def test_logs_that_are_made_in_one_go_are_synced_when_all_are_there(
     assert len(machine.manager.logs) == COUNT
 
 
-def test_a_log_that_nothing_was_written_to_is_not_synced_at_a_clean_stop(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_nothing_was_written_to_is_not_synced_at_a_clean_stop(machine: Machine) -> None:
     machine.manager.create_log(PARTITION, new_topic_id(machine.rng), machine.config)
     machine.manager.logs_made()
     machine.wait()
-    synced = _record_syncs(machine, monkeypatch)
+    synced = machine.record_syncs()
     machine.stop()
     assert not [path for path in synced if "t-0" in path]
 
