@@ -10,16 +10,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
-from ottla.controller import (
-    broker_changes,
-    leader_elections,
-    reassignment,
-    topic_deletion,
-    unclean_recovery,
-)
+from ottla.controller import broker_changes, reassignment, topic_deletion, unclean_recovery
 from ottla.controller.change_plan import ChangePlan
 from ottla.controller.channel_manager import ChannelManager, Connect, Response
 from ottla.controller.controller_context import (
@@ -31,7 +26,6 @@ from ottla.controller.controller_context import (
     read_brokers,
 )
 from ottla.controller.election import Leadership
-from ottla.controller.leader_elections import ElectionType
 from ottla.controller.partition_state_machine import RECOVERING
 from ottla.controller.request_batch import Request, Sender, partitions_to_delete
 from ottla.controller.unclean_recovery import AskLogEnds, UncleanRecovery
@@ -45,6 +39,10 @@ from ottla.kernel.slices import Slices
 from ottla.kernel.state_change_log import NO_LEADER, StateChangeLog
 from ottla.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+if TYPE_CHECKING:  # Elections that somebody asks for are imported with the first one.
+    from ottla.controller import leader_elections
+    from ottla.controller.leader_elections import ElectionType
 
 log = logging.getLogger(__name__)
 
@@ -237,6 +235,9 @@ class ActiveController:
             self.post(ActiveController.rebalance_leaders)
 
     async def rebalance_leaders(self) -> None:
+        from ottla.controller import leader_elections
+        from ottla.controller.leader_elections import ElectionType
+
         percentage = self.config().leader_imbalance_per_broker_percentage
         partitions = leader_elections.imbalanced(self.context, percentage)
         if partitions:
@@ -246,6 +247,8 @@ class ActiveController:
     async def elect_leaders(
         self, kind: ElectionType, partitions: Iterable[TopicPartition]
     ) -> leader_elections.Results:
+        from ottla.controller import leader_elections
+
         plan = self.plan()
         results = await leader_elections.plan_elections(plan, kind, partitions)
         await self.commit(plan)
@@ -257,6 +260,9 @@ class ActiveController:
             node = await self.store.get(znodes.PREFERRED_REPLICA_ELECTION)
         except NoNode:
             return
+        from ottla.controller import leader_elections
+        from ottla.controller.leader_elections import ElectionType
+
         plan = self.plan()
         try:
             asked = znodes.decode_preferred_election(node.data)

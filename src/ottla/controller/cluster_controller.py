@@ -15,25 +15,15 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller import (
-    alter_partition,
-    controlled_shutdown,
-    leader_elections,
-    reassignment,
-)
+from ottla.controller import reassignment
 from ottla.controller.active_controller import ActiveController
 from ottla.controller.channel_manager import Connect
-from ottla.controller.configs import Configs, elect_uncleanly
 from ottla.controller.election import elect, not_controller, store_failure
 from ottla.controller.event_queue import EventQueue
-from ottla.controller.leader_elections import ElectionType
-from ottla.controller.producer_id_blocks import BLOCK_SIZE, next_block
-from ottla.controller.topic_planning import ConfigCheck, TopicDefaults, TopicPlanner
-from ottla.controller.topics import Topics
-from ottla.controller.unclean_recovery import AskLogEnds
 from ottla.coordination import znodes
 from ottla.coordination.store import (
     NoNode,
@@ -49,15 +39,24 @@ from ottla.kernel.clock import Clock, Timer
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, TopicPartition
 from ottla.kernel.state_change_log import StateChangeLog
-from ottla.wire.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from ottla.wire.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
+
+# What a request asks for is imported with the first one, as handlers are: a start needs none of it.
+if TYPE_CHECKING:
+    from ottla.controller import leader_elections
+    from ottla.controller.configs import Configs
+    from ottla.controller.leader_elections import ElectionType
+    from ottla.controller.topic_planning import ConfigCheck
+    from ottla.controller.topics import Topics
+    from ottla.controller.unclean_recovery import AskLogEnds
+    from ottla.wire.messages.allocate_producer_ids import (
+        AllocateProducerIdsRequest,
+        AllocateProducerIdsResponse,
+    )
+    from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+    from ottla.wire.messages.controlled_shutdown import (
+        ControlledShutdownRequest,
+        ControlledShutdownResponse,
+    )
 
 log = logging.getLogger(__name__)
 
@@ -105,11 +104,29 @@ class ClusterController:
         """Whether `/controller` was this session's when it was looked at last."""
         self._expiry_count = 0
         self._is_closed = False
+        self._rng = rng
+        self._check_topic_config = check_topic_config
+        self._shows_config = shows_config
+
+    @cached_property
+    def topics(self) -> Topics:
+        from ottla.controller.topic_planning import TopicDefaults, TopicPlanner
+        from ottla.controller.topics import Topics
+
+        def defaults() -> TopicDefaults:
+            config = self._config()
+            return TopicDefaults(config.num_partitions, config.default_replication_factor)
+
         planner = TopicPlanner(
-            rng=rng, defaults=lambda: _topic_defaults(config()), check_config=check_topic_config
+            rng=self._rng, defaults=defaults, check_config=self._check_topic_config
         )
-        self.topics = Topics(self._run, planner)
-        self.configs = Configs(self._run, shows_config)
+        return Topics(self._run, planner)
+
+    @cached_property
+    def configs(self) -> Configs:
+        from ottla.controller.configs import Configs
+
+        return Configs(self._run, self._shows_config)
 
     @property
     def is_active(self) -> bool:
@@ -158,6 +175,9 @@ class ClusterController:
     async def alter_partition(
         self, request: AlterPartitionRequest, version: int
     ) -> AlterPartitionResponse:
+        from ottla.controller import alter_partition
+        from ottla.wire.messages.alter_partition import AlterPartitionResponse
+
         async def event(active: ActiveController) -> AlterPartitionResponse:
             plan = active.plan()
             answer = await alter_partition.plan_changes(plan, request, version)
@@ -177,6 +197,9 @@ class ClusterController:
     async def controlled_shutdown(
         self, request: ControlledShutdownRequest
     ) -> ControlledShutdownResponse:
+        from ottla.controller import controlled_shutdown
+        from ottla.wire.messages.controlled_shutdown import ControlledShutdownResponse
+
         async def event(active: ActiveController) -> ControlledShutdownResponse:
             plan = active.plan()
             await controlled_shutdown.plan_shutdown(plan, request)
@@ -243,19 +266,23 @@ class ClusterController:
 
     def unclean_elections_allowed(self) -> None:
         """The broker's settings allow them now, for all topics that say nothing else."""
+        from ottla.controller.configs import elect_uncleanly
+
         self._post(elect_uncleanly, "unclean elections")
 
     async def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> AllocateProducerIdsResponse:
+        from ottla.controller.alter_partition import check_broker_epoch
+        from ottla.controller.producer_id_blocks import BLOCK_SIZE, next_block
+        from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+
         async def event(active: ActiveController) -> AllocateProducerIdsResponse:
             if request.broker_id not in active.context.live_brokers:
                 raise KafkaError(
                     ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {request.broker_id} is not alive."
                 )
-            alter_partition.check_broker_epoch(
-                active.context, request.broker_id, request.broker_epoch
-            )
+            check_broker_epoch(active.context, request.broker_id, request.broker_epoch)
             path = znodes.PRODUCER_ID_BLOCK
             node = await active.store.get(path)
             block = next_block(znodes.decode_producer_id_block(node.data), request.broker_id)
@@ -423,7 +450,3 @@ class ClusterController:
             self._retry.cancel()
         if not self._is_closed:
             self._retry = self._clock.call_later(RETRY_PAUSE_S, self._look)
-
-
-def _topic_defaults(config: BrokerConfig) -> TopicDefaults:
-    return TopicDefaults(config.num_partitions, config.default_replication_factor)

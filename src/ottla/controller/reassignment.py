@@ -19,7 +19,6 @@ from ottla.controller.change_plan import ChangePlan
 from ottla.controller.controller_context import ControllerContext, Replica
 from ottla.controller.leader_selectors import Candidates, Elected, reassigned
 from ottla.controller.replica_state_machine import ReplicaState
-from ottla.controller.topic_planning import check_assignment
 from ottla.coordination import znodes
 from ottla.coordination.store import Delete, NoNode
 from ottla.coordination.znodes import ReplicaAssignment
@@ -80,6 +79,8 @@ async def _plan_beginning(
     target: Sequence[int] | None,
     allows_factor_change: bool,
 ) -> None:
+    from ottla.controller.topic_planning import check_assignment  # No start needs it.
+
     context = plan.context
     current = context.assignment(topic_partition)
     if current is None or topic_partition.topic in context.topics_to_delete:

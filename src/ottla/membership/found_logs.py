@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from ottla.controller.topic_planning import NewTopic
 from ottla.coordination import znodes
 from ottla.coordination.store import Store
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
@@ -14,6 +14,9 @@ from ottla.metadata.image import ClusterImage
 from ottla.storage.errors import BrokerStartRefused
 from ottla.storage.log import Log
 from ottla.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from ottla.controller.topic_planning import NewTopic
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +73,8 @@ async def adopt_logs(
         ids[topic] = ids.get(topic) or found.topic_id
     # What is known, a crash came after.
     unknown = [topic for topic in counts if topic not in image.topics]
+    from ottla.controller.topic_planning import NewTopic  # Most starts take nothing over.
+
     if unknown:
         await _check_alone(store, broker_id, unknown)
     for topic in unknown:

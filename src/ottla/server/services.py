@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.cluster_controller import ClusterController
-from ottla.controller.configs import Configs
-from ottla.controller.topics import Topics
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock
@@ -27,6 +25,10 @@ from ottla.server.transaction_markers import TransactionMarkerWriter
 from ottla.server.transaction_verification import TransactionVerification
 from ottla.server.transactional_produce import TransactionalProduce
 from ottla.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from ottla.controller.configs import Configs
+    from ottla.controller.topics import Topics
 
 
 class Services(NamedTuple):
