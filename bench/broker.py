@@ -16,7 +16,7 @@ from bench.protocol import Metadata
 if TYPE_CHECKING:
     from bench.cluster import Cluster
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 300.0
 _POLL_S = 0.002
 
 _numbers = itertools.count()

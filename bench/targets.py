@@ -46,10 +46,15 @@ def _cluster_rows() -> Iterator[Row]:
         yield Row(f"cluster_p{share}_us", title, "µs", at_most=0.5)
     yield Row("catch_up_mb", "a follower catches up", "MB/s", at_least=1.0)
     yield Row("fail_over_s", "kill -9 of a leader until the next acknowledgement", "s")
-    yield Row("controller_create_s", "1,000 partitions created", "s")
-    yield Row("controller_fail_over_s", "1,000 partitions failed over after kill -9", "s")
-    title = "controlled shutdown with 1,000 partitions"
-    yield Row("controller_shutdown_s", title, "s", value_at_most=5.0)
+    for end, count in (("", "1,000"), ("_10k", "10,000")):
+        title = f"{count} partitions created"
+        yield Row(f"controller_create{end}_s", title, "s", at_most=1.0)
+        title = f"{count} partitions failed over after kill -9"
+        yield Row(f"controller_fail_over{end}_s", title, "s")
+        yield Row(f"controller_move{end}_s", f"{count} partitions moved", "s")
+        title = f"controlled shutdown with {count} partitions"
+        limit_s = 5.0 if count == "1,000" else None
+        yield Row(f"controller_shutdown{end}_s", title, "s", value_at_most=limit_s)
 
 
 _FIRST = "empty data dir until a group's first record, {}"

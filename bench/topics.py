@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from bench.broker import BenchError
 
-_PATIENCE_S = 60
+_PATIENCE_S = 300
 
 _numbers = itertools.count()
 
