@@ -14,13 +14,14 @@ from ottla.config.topic import validate_overrides
 from ottla.controller.channel_manager import BrokerConnection, OwnBroker
 from ottla.controller.cluster_controller import ClusterController
 from ottla.controller.controller_context import LiveBroker
-from ottla.coordination.store import Store
+from ottla.coordination.store import ConnectionLost, SessionExpired, Store
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.coordinators.groups.group_coordinator import GroupCoordinator
 from ottla.coordinators.runtime import Runtime
 from ottla.coordinators.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.kernel.clock import Clock
 from ottla.kernel.disk import Disk
+from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, ProducerId
 from ottla.kernel.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.kernel.loop_lag import LoopLag
@@ -40,7 +41,8 @@ from ottla.membership.producer_ids import (
     blocks_of_controller,
     skip_used_producer_ids,
 )
-from ottla.membership.registration import Registration, prepare_store
+from ottla.membership.registration import Prepared, Registration, prepare_store
+from ottla.membership.session import RETRY_S, in_session
 from ottla.membership.shutdown_evidence import ShutdownEvidence
 from ottla.membership.state_changes import StateChanges
 from ottla.metadata.image import BrokerImage, ClusterImage
@@ -259,23 +261,20 @@ class Broker:
 
     async def start(self, passed: Callable[[str], None] = lambda part: None) -> None:
         """Raises BrokerStartRefused, StoreError, KafkaError or OSError, all with a message for
-        the operator, when the broker cannot serve. `passed` is told what has been done, for
-        whoever measures."""
+        the operator, when the broker cannot serve. A store that was reached once and goes away is
+        waited for. `passed` is told what has been done, for whoever measures."""
         self.logs.lock()
         self._check_first_folder()
         passed("log dirs")
         await self._store.open()
-        prepared = await prepare_store(
-            self._store, self._rng, cluster_id=self._known_cluster_id(self.logs.folders)
-        )
-        await self._load_image(prepared.cluster_id)
+        prepared = await in_session(self._store, self._prepare_store)
         passed("store")
         await self.logs.start(
             broker_id=self.broker_id,
             cluster_id=prepared.cluster_id,
             topic_configs=lambda topic: self._config.of_topic(self.image, topic),
         )
-        await skip_used_producer_ids(self._store, self.broker_id, self._last_producer_id())
+        await in_session(self._store, self._skip_used_producer_ids)
         if not prepared.adopts_logs:
             await set_strays_aside(self.logs, self.image, self.broker_id)
         passed("logs")
@@ -288,13 +287,20 @@ class Broker:
         self._periodic.append(asyncio.create_task(self._loop_lag.run()))
         passed("partitions")
 
-    async def _load_image(self, cluster_id: str) -> None:
-        """As the store has it now: settings, and who has which replica. The controller tells
-        everything anew when this broker has registered."""
+    async def _prepare_store(self) -> Prepared:
+        """And loads the image as the store has it now: settings, and who has which replica. The
+        controller tells everything anew when this broker has registered."""
+        prepared = await prepare_store(
+            self._store, self._rng, cluster_id=self._known_cluster_id(self.logs.folders)
+        )
         await self._config_changes.begin()
         self.image.become(await load_image(self._store))
-        self.image.cluster_id = cluster_id
+        self.image.cluster_id = prepared.cluster_id
         self._config.take_dynamic(self.image)
+        return prepared
+
+    async def _skip_used_producer_ids(self) -> None:
+        await skip_used_producer_ids(self._store, self.broker_id, self._last_producer_id())
 
     async def _join_cluster(self, passed: Callable[[str], None], *, adopts_logs: bool) -> None:
         """Returns when a controller, this broker or another, has told what to lead and follow."""
@@ -304,12 +310,33 @@ class Broker:
         passed("controller and listeners")
         await self.controller.own_broker_told()
         if adopts_logs:
-            await adopt_logs(
-                self._store, self.logs, self.image, self.broker_id, self.controller.topics.create
-            )
+            await self._adopt_logs()
         self._serve()  # Another controller reaches this broker by its listener.
         await self._state_changes.told()
         await self._follower.applied()
+
+    async def _adopt_logs(self) -> None:
+        """Again when the store failed it: the registration begins another session, and somebody is
+        elected in it."""
+        while True:
+            try:
+                await adopt_logs(
+                    self._store,
+                    self.logs,
+                    self.image,
+                    self.broker_id,
+                    self.controller.topics.create,
+                )
+            except (SessionExpired, ConnectionLost) as error:
+                log.warning("logs are taken over when the coordination store is back: %s", error)
+            except KafkaError as error:
+                if error.code not in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+                    raise
+                log.warning("logs are not taken over yet: %s", error)
+            else:
+                return
+            await asyncio.sleep(RETRY_S)
+            await self.controller.own_broker_told()  # The image may show now what was made.
 
     def _serve(self) -> None:
         self._server.start()
@@ -380,7 +407,7 @@ class Broker:
             tuple(self.endpoints),
             rack=self._config.current.broker_rack,
             timestamp_ms=self._clock.now_ms(),
-            unclean_log_dirs=await self._evidence.unclean_log_dirs(),
+            unclean_log_dirs=await in_session(self._store, self._evidence.unclean_log_dirs),
             min_insync_replicas=self._config.current.with_dynamic({}, {}).min_insync_replicas,
         )
         for path in info.unclean_log_dirs:

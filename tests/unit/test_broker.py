@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,7 @@ from ottla.storage.errors import BrokerStartRefused
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
 from ottla.testing.machine import ProcessDied
-from ottla.testing.store import MemoryEnsemble
+from ottla.testing.store import MemoryEnsemble, MemoryStore
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -245,6 +246,54 @@ def test_a_broker_that_loses_its_session_again_and_again_loses_no_change() -> No
         await broker.restart()
         assert len(await topics(broker)) == 20
 
+    with_broker(test)
+
+
+def expire(store: MemoryStore, ensemble: MemoryEnsemble) -> None:
+    ensemble.expire(store)
+
+
+def disconnect(store: MemoryStore, ensemble: MemoryEnsemble) -> None:
+    ensemble.disconnect(store)
+    asyncio.get_running_loop().call_later(3, ensemble.reconnect, store)
+
+
+@pytest.mark.parametrize("takes_over", [False, True])
+@pytest.mark.parametrize("fault", [expire, disconnect])
+def test_a_start_goes_on_when_its_session_or_its_connection_is_lost(
+    fault: Callable[[MemoryStore, MemoryEnsemble], None],
+    takes_over: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At each of its calls of the store; also of a start that takes over logs of no known topic."""
+    reach = MemoryStore._reach
+    calls_left = 0
+
+    async def reach_faulty(store: MemoryStore, *paths: str) -> None:
+        nonlocal calls_left
+        calls_left -= 1
+        if calls_left == 0:
+            fault(store, store._ensemble)
+        await reach(store, *paths)
+
+    async def test(broker: SimulatedBroker) -> None:
+        nonlocal calls_left
+        await broker.create_topic("t")
+        await broker.produce("t", b"v")
+        call = calls_left = 0
+        while calls_left <= 0:
+            await broker.machine.stop()
+            if takes_over:
+                broker.machine.ensemble = broker.ensemble = MemoryEnsemble()
+            call = calls_left = call + 1
+            await asyncio.wait_for(broker.start(), 60)
+            assert (await broker.produce("t", b"v")).base_offset == call
+            await asyncio.sleep(10)
+            assert {"/brokers/ids/1", "/controller"} <= broker.ensemble.tree("/").keys()
+            assert list(await topics(broker)) == ["t"]
+        assert call > 15
+
+    monkeypatch.setattr(MemoryStore, "_reach", reach_faulty)
     with_broker(test)
 
 

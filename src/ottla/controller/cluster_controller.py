@@ -11,6 +11,7 @@ resigns: whoever is elected next, possibly itself, reads everything anew.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -26,6 +27,7 @@ from ottla.controller.election import elect, not_controller, store_failure
 from ottla.controller.event_queue import EventQueue
 from ottla.coordination import znodes
 from ottla.coordination.store import (
+    ConnectionLost,
     NoNode,
     SessionExpired,
     SessionState,
@@ -138,8 +140,8 @@ class ClusterController:
         return None if self._active is None else self._active.leadership.controller_epoch
 
     async def start(self) -> None:
-        """Returns when there is a controller, this one or another, as far as the store can be
-        reached."""
+        """Of a broker that is registered. Returns when there is a controller, this one or
+        another, as far as the store can be reached."""
         self._events.start()
         self._store.on_session(self._session_changed)
         for watch, path, event in (
@@ -149,8 +151,22 @@ class ClusterController:
             (self._store.watch_node, znodes.PREFERRED_REPLICA_ELECTION, self._election_asked),
             (self._store.watch_children, znodes.LOG_DIR_EVENTS, self._log_dir_failed),
         ):
-            self._watches.append(await watch(path, event))
+            self._watches.append(await self._begin_watch(watch, path, event))
         await self._events.run(self._become_controller)
+
+    async def _begin_watch(
+        self,
+        watch: Callable[[str, Callable[[], None]], Awaitable[Watch]],
+        path: str,
+        event: Callable[[], None],
+    ) -> Watch:
+        """A session that expires here is followed by another, which the registration begins."""
+        while True:
+            try:
+                return await watch(path, event)
+            except (SessionExpired, ConnectionLost) as error:
+                log.warning("%s cannot be watched yet: %s", path, error)
+                await asyncio.sleep(RETRY_PAUSE_S)
 
     async def own_broker_told(self) -> None:
         """Waits until its own broker has taken what this controller has told it so far; at once

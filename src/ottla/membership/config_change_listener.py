@@ -59,8 +59,10 @@ class ConfigChangeListener:
         """Paths of settings that could not be read."""
 
     async def begin(self) -> None:
-        """Before the settings are loaded: what is changed from here on is read after `follow`."""
-        self._watch = await self._store.watch_children(znodes.CONFIG_CHANGES, self._look)
+        """Before the settings are loaded: what is changed from here on is read after `follow`. When
+        the store fails it, it may be called again."""
+        if self._watch is None:
+            self._watch = await self._store.watch_children(znodes.CONFIG_CHANGES, self._look)
         self._last = max(await self._store.children(znodes.CONFIG_CHANGES), default="")
 
     def follow(self, image: ClusterImage) -> None:

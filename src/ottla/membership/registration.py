@@ -31,12 +31,12 @@ from ottla.coordination.znodes import BrokerInfo
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId, new_topic_id, topic_id_text
 from ottla.kernel.state_change_log import StateChangeLog
+from ottla.membership.session import RETRY_S, in_session
 from ottla.metadata.image import BrokerImage
 from ottla.metadata.loading import broker_image
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 1.0
 _LEFTOVER_TIMEOUT_S = 45.0
 """Longer than ZooKeeper lets a session live by default: 40 s."""
 
@@ -136,6 +136,7 @@ class Registration:
         self._on_renewed = on_renewed
         self._on_failure = on_failure
         self._changes = changes or StateChangeLog(broker_id)
+        self._has_started = False
         self._is_session_over = False
         self._is_closed = False
         self._renewal: asyncio.Task[None] | None = None
@@ -143,9 +144,12 @@ class Registration:
         """The broker's epoch, by which the controller tells one registration from another."""
 
     async def start(self) -> BrokerImage:
-        """Raises what `register_broker` raises, and what the store does."""
-        registered = await self._register()
+        """Raises what `register_broker` raises, and `StoreUnusable`."""
         self._store.on_session(self._session_changed)
+        registered = await in_session(self._store, self._register)
+        self._has_started = True
+        if self._is_session_over:
+            self._begin_renewal()
         return registered
 
     def seen_by_controller(self, broker_epoch: int) -> None:
@@ -174,10 +178,13 @@ class Registration:
 
     def _session_changed(self, state: SessionState) -> None:
         self._changes.session_changed(state.value)
-        if state is SessionState.EXPIRED and not self._is_closed:
-            self._is_session_over = True
-            if self._renewal is None or self._renewal.done():
-                self._renewal = asyncio.get_running_loop().create_task(self._renew())
+        self._is_session_over = state is SessionState.EXPIRED
+        if self._is_session_over and self._has_started and not self._is_closed:
+            self._begin_renewal()
+
+    def _begin_renewal(self) -> None:
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
         log.warning(
@@ -199,14 +206,7 @@ class Registration:
 
     async def _try_to_renew(self) -> None:
         if self._is_session_over:
-            self._is_session_over = (
-                False  # Before: the next one may be over by the time it is open.
-            )
-            try:
-                await self._store.open()
-            except BaseException:
-                self._is_session_over = True
-                raise
+            await self._store.open()
         try:
             cluster_id = znodes.decode_cluster_id((await self._store.get(znodes.CLUSTER_ID)).data)
         except NoNode:

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from ottla.coordination import znodes
-from ottla.coordination.store import ConnectionLost
+from ottla.coordination.store import ConnectionLost, Node
 from ottla.coordination.znodes import BrokerInfo, Endpoint
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import BrokerId
 from ottla.membership.registration import (
-    RETRY_S,
     Registration,
     end_adoption,
     prepare_store,
     register_broker,
 )
+from ottla.membership.session import RETRY_S
 from ottla.metadata.image import BrokerImage
 from ottla.testing.loop import VirtualLoop, run_virtual
 from ottla.testing.store import MemoryEnsemble, MemoryStore
@@ -168,6 +168,27 @@ def test_a_broker_whose_session_has_expired_registers_anew(
     with_registered(scenario)
     states = [each.message for each in caplog.records if each.name == "ottla.state_change"]
     assert states == [f"broker 1: its session is {each}" for each in ("expired", "connected")] * 2
+
+
+class StoreThatExpiresBehindAnAnswer(MemoryStore):
+    """Its session is over when the first answer is on its way to whoever asked."""
+
+    is_first = True
+
+    async def get(self, path: str) -> Node:
+        node = await super().get(path)
+        if path == "/brokers/ids/1" and self.is_first:
+            self.is_first = False
+            self._ensemble.expire(self)
+        return node
+
+
+def test_a_session_that_expires_as_the_first_registration_is_answered_is_not_missed() -> None:
+    async def scenario(broker: Registered, ensemble: MemoryEnsemble) -> None:
+        await asyncio.sleep(RETRY_S * 2)
+        assert broker.epochs == [ensemble.get("/brokers/ids/1").czxid]
+
+    with_registered(scenario, StoreThatExpiresBehindAnAnswer)
 
 
 def test_a_broker_that_stops_does_not_register_again() -> None:
