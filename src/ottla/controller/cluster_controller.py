@@ -5,6 +5,8 @@
         └── the session is over, another is controller, ─────────┘
             or something happened that nobody foresaw
 
+A candidate stands for election while its broker is registered in the same session, as in Kafka.
+
 A controller that meets an error for which nobody planned has a context that may be wrong. It
 resigns: whoever is elected next, possibly itself, reads everything anew.
 """
@@ -28,6 +30,7 @@ from ottla.controller.event_queue import EventQueue
 from ottla.coordination import znodes
 from ottla.coordination.store import (
     ConnectionLost,
+    Node,
     NoNode,
     SessionExpired,
     SessionState,
@@ -102,8 +105,6 @@ class ClusterController:
         self._retry: Timer | None = None
         self._waits_until_s = 0.0
         self._is_looking = False
-        self._is_mine = False
-        """Whether `/controller` was this session's when it was looked at last."""
         self._expiry_count = 0
         self._is_closed = False
         self._rng = rng
@@ -357,6 +358,8 @@ class ClusterController:
             ) from error
 
     def _brokers_changed(self) -> None:
+        if self._active is None:
+            self._look()  # It may be this broker that has registered.
         self._post(ActiveController.brokers_changed, "brokers")
 
     def _reassignment_asked(self) -> None:
@@ -393,12 +396,17 @@ class ClusterController:
             await self._resign("it could not load its context")
 
     async def _try_to_become_controller(self) -> None:
-        is_free = await self._is_office_free()
-        if self._active is not None and not is_free and self._is_mine:
+        place = znodes.broker_path(self._broker_id)
+        found = await self._store.get_many([znodes.CONTROLLER, place])
+        is_free = znodes.CONTROLLER not in found
+        is_mine = not is_free and self._owns(found[znodes.CONTROLLER])
+        if self._active is not None and is_mine:
             return
         self._drop()
-        if not is_free and not self._is_mine:
+        if not is_free and not is_mine:
             return
+        if place not in found or not self._owns(found[place]):
+            return  # It would find itself dead. When it is registered, the watch tells.
         if not is_free:
             # An answer was lost. What was sent in that epoch may still be under way: take another.
             with suppress(NoNode):
@@ -429,13 +437,8 @@ class ClusterController:
             self._active = active
             self._changes.controller_changed("is now", leadership.controller_epoch)
 
-    async def _is_office_free(self) -> bool:
-        try:
-            node = await self._store.get(znodes.CONTROLLER)
-        except NoNode:
-            return True
-        self._is_mine = node.ephemeral_owner == self._store.session_id
-        return False
+    def _owns(self, node: Node) -> bool:
+        return node.ephemeral_owner == self._store.session_id
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
@@ -458,7 +461,7 @@ class ClusterController:
     async def _leave_office(self) -> None:
         with suppress(StoreError):  # It goes with the session, or is found later.
             node = await self._store.get(znodes.CONTROLLER)
-            if node.ephemeral_owner == self._store.session_id:
+            if self._owns(node):
                 await self._store.delete(znodes.CONTROLLER, node.version)
 
     def _try_later(self) -> None:

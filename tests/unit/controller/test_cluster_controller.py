@@ -70,6 +70,25 @@ def test_a_controller_whose_session_expires_writes_no_more_and_becomes_a_candida
     run(scenario)
 
 
+def test_a_broker_stands_for_election_only_while_it_is_registered() -> None:
+    """It would take itself for dead: its leaderships went away, and came back."""
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        await cluster.create("t", (1, 2))
+        cluster.ensemble.disconnect(cluster.brokers[2].store)
+        first = cluster.brokers[1]
+        cluster.ensemble.expire(first.store)
+        await first.store.open()
+        await cluster.settle()
+        assert not await cluster.observer.exists(znodes.CONTROLLER)
+        await first.register()
+        await cluster.settle()
+        assert first.controller.is_active
+        cluster.ensemble.reconnect(cluster.brokers[2].store)
+
+    run(scenario, ids=[1, 2])
+
+
 def test_a_zombie_controller_is_refused_by_brokers_and_store() -> None:
     async def scenario(cluster: SimulatedCluster) -> None:
         zombie = cluster.active.controller._active
