@@ -2,13 +2,16 @@
 
 A broker gets what concerns it in the order in which the controller decided it, one request after
 another, each until it is answered: it must not miss one. A broker that cannot be reached is tried
-again until its registration goes, or is another one. The controller's own broker is served by the
+again until its registration goes, or is another one. A request may then arrive twice, and the first
+one late, over the connection that was given up: each has a number, and a broker takes none that is
+lower than one it has taken. The controller's own broker is served by the
 same queue, over a "connection" that is a plain call (`OwnBroker`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
@@ -103,6 +106,7 @@ class ChannelManager:
         self._on_response = on_response
         self._timeout_s = timeout_s
         self._channels: dict[BrokerId, _Channel] = {}
+        self._sequences = itertools.count()
         self._is_closed = False
 
     def set_brokers(self, brokers: Iterable[LiveBroker]) -> None:
@@ -127,6 +131,7 @@ class ChannelManager:
             return
         channel = self._channels[broker_id]
         for request in requests:
+            request.sequence = next(self._sequences)
             channel.put(request)
 
     async def delivered(self, broker_id: BrokerId) -> None:

@@ -3,7 +3,8 @@ UpdateMetadata. One request after another, also where they come on several conne
 
 What is old is not done:
 
-- of a controller that another one has replaced: STALE_CONTROLLER_EPOCH;
+- of a controller that another one has replaced, or that has said more since then (its requests are
+  numbered, unless it is one of Apache Kafka): STALE_CONTROLLER_EPOCH;
 - to a run of this broker before the present one: STALE_BROKER_EPOCH (KIP-380). A request without a
   broker epoch is to nobody's: StopReplica deletes logs;
 - of a leader epoch before the one that a partition is in: for that partition only.
@@ -90,7 +91,8 @@ class StateChanges:
         self._coordinators = coordinators
         self._update_image = update_image
         self._clock = clock
-        self._controller_epoch = 0
+        self._last_taken = (0, -1)
+        """The controller epoch and the number of the request that was taken last."""
         self._turn = asyncio.Lock()
         self._begun: asyncio.Task[Any] | None = None
         self._waiting: dict[asyncio.Task[Any], None] = {}
@@ -139,13 +141,16 @@ class StateChanges:
         if not task.cancelled():
             task.exception()  # Whoever asked hears of it, if it is still there.
 
-    def _take(self, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-        if broker_epoch < self._broker_epoch():
+    def _take(
+        self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
+    ) -> ErrorCode:
+        if request.broker_epoch < self._broker_epoch():
             return ErrorCode.STALE_BROKER_EPOCH
-        if controller_epoch < self._controller_epoch:
+        place = (request.controller_epoch, request.sequence)
+        if place < self._last_taken:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        self._controller_epoch = controller_epoch
-        self._seen_by_controller(broker_epoch)
+        self._last_taken = place
+        self._seen_by_controller(request.broker_epoch)
         return ErrorCode.NONE
 
     # LeaderAndIsr
@@ -160,7 +165,7 @@ class StateChanges:
             LeaderAndIsrTopicError,
         )
 
-        error = self._take(request.controller_epoch, request.broker_epoch)
+        error = self._take(request)
         if error:
             return LeaderAndIsrResponse(error_code=error)
         if request.type == ALL_REPLICAS:
@@ -307,7 +312,7 @@ class StateChanges:
     async def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         from ottla.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 
-        error = self._take(request.controller_epoch, request.broker_epoch)
+        error = self._take(request)
         if error:
             return StopReplicaResponse(error_code=error)
         slices = Slices(self._clock)
@@ -357,7 +362,7 @@ class StateChanges:
     async def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         from ottla.wire.messages.update_metadata import UpdateMetadataResponse
 
-        error = self._take(request.controller_epoch, request.broker_epoch)
+        error = self._take(request)
         if not error:
             named = {each.topic_name: each.topic_id for each in request.topic_states}
             await self._read_topics(named)

@@ -121,6 +121,21 @@ def test_a_broker_that_does_not_answer_in_time_is_asked_again_on_another_connect
     run(scenario)
 
 
+def test_requests_are_numbered_in_the_order_in_which_they_were_decided() -> None:
+    """So that a broker can tell one that was overtaken."""
+
+    async def scenario(brokers: Scripted, manager: ChannelManager) -> None:
+        first, second = numbered(1, 2), numbered(3, 4)
+        manager.send(ONE, first)
+        manager.set_brokers([live_broker(1, epoch=99), live_broker(2)])
+        manager.send(ONE, second)
+        sequences = [each.sequence for each in first + second]
+        assert sequences == sorted(set(sequences))
+        assert sequences[0] > -1
+
+    run(scenario)
+
+
 def test_a_slow_broker_does_not_hold_up_another() -> None:
     async def scenario(brokers: Scripted, manager: ChannelManager) -> None:
         brokers.is_hanging = True

@@ -16,7 +16,7 @@ from ottla.replication.leader import Leader
 from ottla.replication.partition import Partition
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
-from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState
+from ottla.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from ottla.wire.messages.stop_replica import StopReplicaRequest
 from ottla.wire.messages.update_metadata import UpdateMetadataRequest
 from tests.support.controller_requests import TOPIC_ID, leader_and_isr, state_of, stop_replica
@@ -168,6 +168,39 @@ def test_a_controller_that_was_replaced_is_refused_everything() -> None:
         assert (await state.changes.update_metadata(older)).error_code == stale
         assert state.replicas.hosted(T0) is None
         assert len(state.updates) == 1
+
+    told(test)
+
+
+def test_a_request_that_was_overtaken_is_not_done() -> None:
+    """On a connection that the controller had given up: it has said all of it again on another one,
+    and more since then."""
+
+    async def test(state: Told) -> None:
+        def update(sequence: int) -> UpdateMetadataRequest:
+            return UpdateMetadataRequest(
+                controller_epoch=5, broker_epoch=BROKER_EPOCH, sequence=sequence
+            )
+
+        for sequence in (7, 9, 9):  # The last one twice: its answer was lost.
+            answer = await state.changes.update_metadata(update(sequence))
+            assert answer.error_code == ErrorCode.NONE
+        stale = ErrorCode.STALE_CONTROLLER_EPOCH
+        assert (await state.changes.update_metadata(update(8))).error_code == stale
+        assert [each.sequence for each in state.updates] == [7, 9, 9]
+        options: dict[str, Any] = {"controller_epoch": 5, "broker_epoch": BROKER_EPOCH}
+        everything = leader_and_isr(state_of(), **options)
+        everything.sequence = 10
+        assert (await state.changes.leader_and_isr(everything)).error_code == ErrorCode.NONE
+        nothing = LeaderAndIsrRequest(type=ALL_REPLICAS, sequence=9, **options)
+        assert (await state.changes.leader_and_isr(nothing)).error_code == stale
+        deletion = stop_replica(0, leader_epoch=DELETED, delete=True, broker_epoch=BROKER_EPOCH)
+        deletion.controller_epoch, deletion.sequence = 5, 9
+        assert (await state.changes.stop_replica(deletion)).error_code == stale
+        assert state.partition.is_led
+        deletion.controller_epoch, deletion.sequence = 6, 0
+        assert (await state.changes.stop_replica(deletion)).error_code == ErrorCode.NONE
+        assert state.replicas.hosted(T0) is None
 
     told(test)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ottla.kernel.ids import TopicId
 from ottla.wire.schema import (
+    OWN_TAGS,
     Request,
     Response,
     Struct,
@@ -73,6 +74,9 @@ class LeaderAndIsrRequest(Request, api_key=4, versions="0-7", flexible="4+"):
         LeaderAndIsrTopicState, "2+", ignorable=False
     )
     live_leaders: list[LeaderAndIsrLiveLeader] = array(LeaderAndIsrLiveLeader)
+    # Ottla's own: a broker tells by it that a request was overtaken, on a connection which the
+    # controller had given up.
+    sequence: int = int64("4+", tag=OWN_TAGS, default=-1)
 
 
 class LeaderAndIsrPartitionError(Struct):

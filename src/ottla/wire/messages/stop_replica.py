@@ -11,6 +11,7 @@ Kafka 4 has no such request; these are the versions of Kafka 3.9.
 from __future__ import annotations
 
 from ottla.wire.schema import (
+    OWN_TAGS,
     Request,
     Response,
     Struct,
@@ -56,6 +57,9 @@ class StopReplicaRequest(Request, api_key=5, versions="0-4", flexible="2+"):
     )
     topics: list[StopReplicaTopicV1] = array(StopReplicaTopicV1, "1-2", ignorable=False)
     topic_states: list[StopReplicaTopicState] = array(StopReplicaTopicState, "3+", ignorable=False)
+    # Ottla's own: a broker tells by it that a request was overtaken, on a connection which the
+    # controller had given up.
+    sequence: int = int64("2+", tag=OWN_TAGS, default=-1)
 
 
 class StopReplicaPartitionError(Struct):

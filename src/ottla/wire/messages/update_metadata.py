@@ -84,6 +84,9 @@ class UpdateMetadataRequest(Request, api_key=6, versions="0-8", flexible="6+"):
         UpdateMetadataTopicState, "5+", ignorable=False
     )
     live_brokers: list[UpdateMetadataBroker] = array(UpdateMetadataBroker)
+    # Ottla's own: a broker tells by it that a request was overtaken, on a connection which the
+    # controller had given up.
+    sequence: int = int64("6+", tag=OWN_TAGS, default=-1)
 
 
 class UpdateMetadataResponse(Response, api_key=6, versions="0-8", flexible="6+"):

@@ -12,7 +12,9 @@ from tests.support.simulated_broker import SimulatedBroker, with_broker
 def test_a_broker_leads_what_the_controller_says(version: int) -> None:
     async def test(broker: SimulatedBroker) -> None:
         request = leader_and_isr(
-            state_of(leader=1, isr=(1,), replicas=(1,)), broker_epoch=broker.broker_epoch
+            state_of(leader=1, isr=(1,), replicas=(1,)),
+            broker_epoch=broker.broker_epoch,
+            controller_epoch=2,  # The broker's own controller numbers what it says in epoch 1.
         )
         response = await broker.call(request, LeaderAndIsrResponse, version)
         assert response.error_code == ErrorCode.NONE

@@ -13,6 +13,7 @@ def test_a_replica_is_deleted(version: int) -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t")
         request = stop_replica(broker_epoch=broker.broker_epoch, delete=True)
+        request.controller_epoch = 2  # The broker's own controller numbers what it says in epoch 1.
         response = await broker.call(request, StopReplicaResponse, version)
         assert response.error_code == ErrorCode.NONE
         (answer,) = response.partition_errors
