@@ -80,7 +80,10 @@ class TransactionMarkerWriter:
         except KafkaError as error:
             logger.info("the marker for %s is refused: %s", at, error)
             return error.code
-        return ErrorCode.NONE if isinstance(appended, Appended) else appended
+        if isinstance(appended, Appended):
+            return ErrorCode.NONE
+        appended.add_done_callback(_ignore_error)
+        return appended
 
     async def settle(
         self, markers: Sequence[Begun], *, timeout_s: float | None = None
@@ -178,6 +181,12 @@ class TransactionMarkerWriter:
 
             self._remote = RemoteMarkers(self._peers)
         return self._remote
+
+
+def _ignore_error(begun: asyncio.Future[Appended]) -> None:
+    """Whoever asked for the marker may have hung up, and asks again."""
+    if not begun.cancelled():
+        begun.exception()
 
 
 def _outcome(begun: Begun) -> ErrorCode:

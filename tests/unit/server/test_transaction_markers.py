@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -267,5 +268,28 @@ def test_a_marker_that_takes_too_long_to_commit_is_told_of() -> None:
         begun = writer.begin(partition.topic_partition, Marker(1, 0, True, 0, 0))
         await partition.end_role()
         assert await writer.settle([begun]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+    with_broker(test)
+
+
+def test_a_marker_that_fails_when_whoever_asked_has_hung_up_is_nobodys_error() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        unhandled: list[str] = []
+        broker.loop.set_exception_handler(lambda _, context: unhandled.append(context["message"]))
+        partition = await lead_two_replicas(await new_partition(broker), broker, isr=(1, 2))
+        writer = writer_of(broker)
+
+        async def handle() -> None:
+            await writer.settle([writer.begin(partition.topic_partition, Marker(1, 0, True, 0, 0))])
+
+        handling = asyncio.create_task(handle())
+        await asyncio.sleep(1)
+        handling.cancel()
+        await asyncio.wait([handling])
+        del handling  # Its traceback knows the marker.
+        await partition.end_role()
+        await asyncio.sleep(1)
+        gc.collect()
+        assert unhandled == []
 
     with_broker(test)
