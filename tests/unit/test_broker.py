@@ -318,6 +318,34 @@ def test_a_log_dir_that_fails_at_start_takes_only_its_own_partitions() -> None:
     with_broker(test, log_dirs="/one,/two")
 
 
+def test_a_log_whose_topic_cannot_be_read_is_offline_until_somebody_says_whose_it_is() -> None:
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        for number in range(2):
+            await broker.produce("t", b"v", partition=number)
+        await broker.machine.stop()
+        path = "/data/t-0/partition.metadata"
+        broker.machine.disk.flip_bit(path, 0, 3)
+        await broker.start()
+        answers = [await broker.produce("t", b"v", partition=number) for number in range(2)]
+        assert answers[0].error_code in (
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+        assert answers[1].base_offset == 1
+        await broker.machine.stop()
+        store, broker.machine.ensemble = broker.machine.ensemble, MemoryEnsemble()
+        with pytest.raises(BrokerStartRefused, match="t-0 cannot be taken over"):
+            await broker.start()
+        broker.machine.kill()
+        broker.machine.ensemble = store
+        broker.machine.disk.remove(path)
+        await broker.start()
+        assert (await broker.produce("t", b"v")).base_offset == 1
+
+    with_broker(test)
+
+
 def test_a_broker_without_any_log_dir_left_gives_up() -> None:
     async def test(broker: SimulatedBroker) -> None:
         await broker.create_topic("t", 2)

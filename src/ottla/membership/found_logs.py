@@ -62,6 +62,8 @@ async def adopt_logs(
     for folder in logs.folders:
         if folder.failure is not None:
             raise BrokerStartRefused(f"what there is to take over is not known: {folder.failure}")
+    for damaged in logs.damaged.values():
+        raise BrokerStartRefused(f"{damaged.path} cannot be taken over: it is damaged, see above")
     counts: dict[str, int] = {}
     ids: dict[str, TopicId | None] = {}
     # Leaders go on where those before them were: an epoch of 0 would drop what the log knows of

@@ -158,7 +158,9 @@ class LogEnds:
         log = self._logs.get(topic_partition)
         if log is None or log.topic_id not in (None, topic_id):
             # Where a log dir is offline, it may lie there.
-            is_known = all(folder.failure is None for folder in self._logs.folders)
+            is_known = topic_partition not in self._logs.damaged and all(
+                folder.failure is None for folder in self._logs.folders
+            )
             info.error_code = (
                 ErrorCode.REPLICA_NOT_AVAILABLE if is_known else ErrorCode.KAFKA_STORAGE_ERROR
             )

@@ -485,7 +485,15 @@ class ReplicaFetcher:
     def _compare(self, followed: _Followed, leader: LeaderOffsets) -> None:
         end_offset = followed.follower.position.offset
         if leader.log_start_offset <= end_offset <= leader.log_end_offset:
-            self._delay(followed)  # The leader has caught up meanwhile: nothing is to be dropped.
+            follower = followed.follower
+            if follower.position.last_fetched_epoch > follower.leader_epoch:
+                # No leader wrote that. No CRC covers the epoch of a batch, nor the checkpoint.
+                logger.warning("%s has records of an epoch to come: dropping them", followed)
+                truncate = follower.truncate
+                last = (follower.leader_epoch, leader.log_end_offset)
+                self._truncate(followed, partial(truncate, *last))
+            else:
+                self._delay(followed)  # The leader has caught up meanwhile: nothing is dropped.
             return
         logger.warning(
             "%s ends at %d here, and its leader, broker %d, has %d to %d: starting over from there",

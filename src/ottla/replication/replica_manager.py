@@ -112,7 +112,7 @@ class ReplicaManager:
 
     def _not_here(self, topic: str, index: int) -> KafkaError:
         if self.is_offline(topic, index):
-            return StorageFailure(f"the log dir of {topic}-{index} is offline")
+            return StorageFailure(f"the log of {topic}-{index} is offline")
         if self._image.partition(topic, index) is not None:
             return KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -124,7 +124,7 @@ class ReplicaManager:
         )
 
     def is_offline(self, topic: str, index: int) -> bool:
-        """Whether this broker has a replica of it, on a disk that has failed."""
+        """Whether this broker has a replica of it, damaged or on a disk that has failed."""
         partition = self._partitions.get((topic, index))
         if partition is None:
             return (topic, index) in self._offline

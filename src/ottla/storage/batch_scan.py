@@ -26,6 +26,7 @@ _LOOKUP_BYTES = 8 * 1024
 
 _LOOKUP = struct.Struct(">qi11xi")
 """base_offset, batch_length and last_offset_delta of a header."""
+_RELATIVE_OFFSET_MAX = 2**31 - 1
 _BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
@@ -126,6 +127,9 @@ def scan_valid_batches(file: File, size_bytes: int, base_offset: int) -> Iterato
         if not is_crc_valid(content):
             return
         if header.base_offset < next_offset or header.last_offset_delta < 0:
+            return
+        # No CRC covers the base offset: a damaged one may be where no index could name it.
+        if header.last_offset - base_offset > _RELATIVE_OFFSET_MAX:
             return
         yield ScannedBatch(position, header, content)
         next_offset = header.next_offset

@@ -35,6 +35,12 @@ LOCK = ".lock"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+)
+"""Of a log dir: an offset for each of its logs."""
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 
 METADATA_TOPIC = "__cluster_metadata"

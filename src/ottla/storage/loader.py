@@ -85,12 +85,9 @@ class LogLoader:
         """Whether the power may still take it. Known when the log is loaded."""
 
     def load(self) -> Log:
-        try:
-            names = set(tidy_folder(self._disk, self._path))
-            return self._load(names, self._read_topic_id(names))
-        except CorruptFile as error:
-            # Nothing that could be mended: as good as a disk that cannot be read.
-            raise OSError(f"{self._path}: {error}") from error
+        """Raises CorruptFile for what it cannot mend."""
+        names = set(tidy_folder(self._disk, self._path))
+        return self._load(names, self._read_topic_id(names))
 
     def make(self, topic_id: TopicId | None) -> Log:
         """For a folder that was just made: there is nothing to be looked for. The id is written
@@ -351,7 +348,14 @@ class LogLoader:
         # before. The power would take the id, leave records that are synced from now on, and a
         # later topic of that name would have them.
         self.has_unsynced_topic_id = not self._is_clean and LEADER_EPOCH_CHECKPOINT not in names
-        return parse_partition_metadata(content)
+        try:
+            return parse_partition_metadata(content)
+        except CorruptFile as error:
+            # It may be the log of an earlier topic of that name.
+            raise CorruptFile(
+                f"{error}. Where the records are those of the topic that has this name now, delete"
+                " the file"
+            ) from error
 
     def _sync_topic_id(self) -> None:
         """Before a record is synced, or its leader epoch. Most logs have none that need it: the log

@@ -24,9 +24,11 @@ from ottla.storage.clean_shutdown import (
     take_clean_shutdown,
     write_clean_shutdown,
 )
+from ottla.storage.damaged_logs import DamagedLog, DamagedLogs
 from ottla.storage.errors import BrokerStartRefused, CorruptFile, StorageFailure
 from ottla.storage.file_cache import FileCache
 from ottla.storage.file_names import (
+    CHECKPOINTS,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     METADATA_TOPIC,
@@ -58,7 +60,8 @@ class LogManager:
     to be done from time to time: retention, flushes, checkpoints, forgetting producers.
 
     A log dir that fails goes offline with its logs, `on_failure` hears of it once, and the others
-    go on. A crash loses nothing that a log promised: see `Log`."""
+    go on; as they do when a file of one log is damaged. A crash loses nothing that a log promised:
+    see `Log`."""
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class LogManager:
         self._checkpointed: dict[LogFolder, set[TopicPartition]] = {}
         """What the checkpoints of the last run name."""
         self.logs: dict[TopicPartition, Log] = {}
+        self.damaged = DamagedLogs()
         self.folders = [
             LogFolder(
                 path.rstrip("/") or "/",
@@ -200,9 +204,9 @@ class LogManager:
         is_clean = folder.clean_epoch is not None
         recovery_points = self._read_checkpoint(folder, RECOVERY_POINT_CHECKPOINT)
         start_offsets = self._read_checkpoint(folder, LOG_START_OFFSET_CHECKPOINT)
-        loaders = []
-        for topic_partition, path in self._find_logs(folder):
-            loader = LogLoader(
+        found = self._find_logs(folder)
+        loaders = [
+            LogLoader(
                 folder,
                 path,
                 topic_partition,
@@ -214,9 +218,10 @@ class LogManager:
                 producer_config=self.producer_config,
                 rng=self._rng,
             )
-            loaders.append(loader)
+            for topic_partition, path in found
+        ]
         if is_clean:
-            loaded: Iterable[Log] = [loader.load() for loader in loaders]
+            loaded: Iterable[Log | CorruptFile] = map(_load, loaders)
         else:
             if loaders:
                 logger.warning("recovering %d logs in %s", len(loaders), folder.path)
@@ -224,10 +229,20 @@ class LogManager:
                 # what is written there from now on must not go with the power.
                 await self._workers.submit(self._disk.sync_folder, folder.path)
             loaded = await asyncio.gather(
-                *(self._workers.submit(loader.load) for loader in loaders)
+                *(self._workers.submit(_load, loader) for loader in loaders)
             )
         self._checkpointed[folder] = {*recovery_points, *start_offsets}
-        for log in loaded:
+        for (topic_partition, path), log in zip(found, loaded, strict=True):
+            if isinstance(log, CorruptFile):
+                checkpoints = {
+                    name: offset
+                    for name in CHECKPOINTS
+                    if (offset := self._read_checkpoint(folder, name).get(topic_partition))
+                    is not None
+                }
+                damaged = DamagedLog(folder, path, checkpoints)
+                self.damaged.note(topic_partition, damaged, log)
+                continue
             other = self.logs.get(log.topic_partition)
             if other is not None:
                 raise BrokerStartRefused(
@@ -289,6 +304,8 @@ class LogManager:
         log = self.logs.get(topic_partition)
         if log is not None:
             return log
+        if topic_partition in self.damaged:
+            raise StorageFailure(f"{self.damaged[topic_partition].path} is damaged")
         online = self._online()
         if not online:
             raise StorageFailure("every log dir is offline")
@@ -421,7 +438,8 @@ class LogManager:
     def _has_stale(self, folder: LogFolder) -> bool:
         """Whether its checkpoints name a log that is not there."""
         return any(
-            (log := self.logs.get(each)) is None or log.folder is not folder
+            (log := self.logs.get(each) or self.damaged.get(each)) is None
+            or log.folder is not folder
             for each in self._checkpointed.get(folder, ())
         )
 
@@ -461,6 +479,8 @@ class LogManager:
         and one after another: what was asked for later is newer, a truncated log's above all."""
         async with self._checkpoint_turn:
             lines = await self._checkpoint_lines(offset_of)
+            for folder, line in self.damaged.checkpoint_lines(name):
+                lines.setdefault(folder, []).append(line)
             for folder in self._online():
                 if folder.is_loaded:
                     content = format_checkpoint(lines.get(folder, ()))
@@ -563,3 +583,15 @@ class LogManager:
 
         name = task.__name__
         self._timers[name] = self._clock.call_later(first_ms / 1000, run)
+
+
+def _load(loader: LogLoader) -> Log | CorruptFile:
+    try:
+        return loader.load()
+    except CorruptFile as error:
+        return error
+    except OSError:
+        raise  # Of the disk, which all of the log dir is on.
+    except Exception as error:
+        logger.exception("a log met something unforeseen")
+        return CorruptFile(f"it cannot be loaded: {error!r}")
