@@ -35,7 +35,7 @@ class OttlaProcess:
     ) -> None:
         """`prefix`: of the command, where it runs elsewhere, in a network namespace say."""
         self.folder = folder
-        self.data_dir = folder / "data"
+        self.data_dirs = [folder / "data"]
         self.log_path = folder / "broker.log"
         self.settings = dict(settings or {})
         self.args = list(args)
@@ -44,6 +44,11 @@ class OttlaProcess:
         self.bootstrap = ""
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        """The only one, unless a test has given it more."""
+        return self.data_dirs[0]
 
     @property
     def pid(self) -> int:
@@ -71,7 +76,7 @@ class OttlaProcess:
         assert self._process is None, "already started"
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [*self._prefix, sys.executable, "-m", "ottla", "start"]
-        command += ["--data-dir", str(self.data_dir)]
+        command += ["--data-dir", ",".join(map(str, self.data_dirs))]
         command += ["--listen", f"{self._host}:{self.port}", *self.args]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]

@@ -233,8 +233,9 @@ class BrokerCluster:
             found[:] = [
                 log
                 for broker_id, broker in self.brokers.items()
+                for folder in broker.data_dirs
                 for topic in wanted
-                for log in read_replica_logs(SystemDisk(), broker_id, str(broker.data_dir), topic)
+                for log in read_replica_logs(SystemDisk(), broker_id, str(folder), topic)
             ]
             ends = {(log.partition, log.end_offset) for log in found}
             return len(ends) == len({log.partition for log in found})
