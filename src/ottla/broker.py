@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.config.broker import BrokerConfig
@@ -128,7 +128,7 @@ class Broker:
         self.transactions = TransactionCoordinator(
             self._current_config, clock, rng, self._make_producer_ids(), self.markers
         )
-        coordinators: dict[str, Runtime[Any]] = {
+        self._coordinators: dict[str, Runtime[Any]] = {
             CONSUMER_OFFSETS: self.groups,
             TRANSACTION_STATE: self.transactions,
         }
@@ -137,10 +137,10 @@ class Broker:
             self._config,
             self.replicas,
             self.groups,
-            coordinators,
+            self._coordinators,
             on_broker_config=self._broker_config_changed,
         )
-        self._state_changes = self._make_state_changes(coordinators)
+        self._state_changes = self._make_state_changes()
         self._server = Server(
             network, Dispatcher(self._make_services()), self._current_config, clock
         )
@@ -194,7 +194,7 @@ class Broker:
             )
         )
 
-    def _make_state_changes(self, coordinators: Mapping[str, Runtime[Any]]) -> StateChanges:
+    def _make_state_changes(self) -> StateChanges:
         return StateChanges(
             self.broker_id,
             broker_epoch=lambda: self.broker_epoch,
@@ -202,7 +202,7 @@ class Broker:
             replicas=self.replicas,
             read_topics=self._config_changes.read_topics,
             topic_config=lambda topic: self._config.of_topic(self.image, topic),
-            coordinators=coordinators,
+            coordinators=self._coordinators,
             update_image=self._update_image,
             clock=self._clock,
         )
@@ -479,6 +479,12 @@ class Broker:
         log.error("%d partitions are offline with %s", len(logs), folder.path)
         if logs:
             self._log_dir_events.tell()
+        for each in logs:
+            coordinator = self._coordinators.get(each.topic_partition.topic)
+            if coordinator is not None:
+                # Later: it may be its own write that has failed.
+                number = each.topic_partition.partition
+                asyncio.get_running_loop().call_soon(coordinator.log_failed, number)
         if all(each.failure is not None for each in self.logs.folders):
             self._fail("every log dir is offline")
 

@@ -9,6 +9,7 @@ from ottla.controller.topic_planning import NewTopic
 from ottla.controller.topics import Topics
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
+from ottla.kernel.internal_topics import CONSUMER_OFFSETS
 from ottla.storage.errors import BrokerStartRefused
 from ottla.testing.disk import Fault
 from ottla.testing.loop import VirtualClock
@@ -22,6 +23,7 @@ from ottla.wire.messages.delete_topics import (
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.support.simulated_broker import SimulatedBroker, make_batch, with_broker
+from tests.support.simulated_group import Member
 from tests.support.simulated_transaction import Transactional, read
 
 
@@ -344,6 +346,28 @@ def test_a_log_whose_topic_cannot_be_read_is_offline_until_somebody_says_whose_i
         assert (await broker.produce("t", b"v")).base_offset == 1
 
     with_broker(test)
+
+
+def test_a_coordinator_goes_with_the_disk_of_its_log() -> None:
+    """Another broker coordinates from then on. What this one has in memory would keep its clients,
+    and a transaction that it had prepared would be open for ever."""
+
+    async def test(broker: SimulatedBroker) -> None:
+        await broker.create_topic("t", 2)
+        member = await Member.stable(broker, "g", "t")
+        groups = broker.machine.broker.groups
+        lost = f"{CONSUMER_OFFSETS}-{groups.partition_of('g')}"
+        folder = next(
+            each for each in ("/one", "/two") if broker.machine.disk.exists(f"{each}/{lost}")
+        )
+        assert await member.heartbeat() == ErrorCode.NONE
+        broker.machine.disk.fail(Fault("write_at", folder))
+        for number in range(2):
+            await broker.produce("t", b"v", partition=number)
+        assert await member.heartbeat() == ErrorCode.NOT_COORDINATOR
+        assert not groups.leads(groups.partition_of("g"))
+
+    with_broker(test, log_dirs="/one,/two")
 
 
 def test_a_broker_without_any_log_dir_left_gives_up() -> None:

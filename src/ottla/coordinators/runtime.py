@@ -135,6 +135,13 @@ class Runtime(Generic[S]):
             self._epochs[number] = leader_epoch
             self._unload(number)
 
+    def log_failed(self, number: int) -> None:
+        """Its disk has. Nobody is told from here any more what is in memory: when the controller
+        has heard of the disk, another broker coordinates."""
+        shard = self._shards.get(number)
+        if shard is not None and not shard.is_closed:
+            shard.close()
+
     def _unload(self, number: int) -> None:
         shard = self._shards.pop(number, None)
         if shard is not None:
