@@ -3,14 +3,20 @@ twice, and nobody reads what is not committed."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 
+from ottla.kernel.ids import TopicPartition
 from tests.faults.cluster.conftest import MakeWorkload
 from tests.support.cluster.broker_cluster import BrokerCluster
 from tests.support.cluster.workload import Workload
 from tests.support.counts import count
+
+BACK_TIMEOUT_S = 60
 
 Victims = Callable[[Workload], list[int]]
 
@@ -63,6 +69,45 @@ def _kill_one_by_one(workload: Workload, victims: Victims) -> None:
             load.cluster.start(*killed)
             load.cluster.wait_until_healed(load.topics)
             load.wait_for_progress()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("store", ["sqlite", "zookeeper"])
+def test_a_producer_is_back_soon_after_its_leader_was_killed(
+    store: str, request: pytest.FixtureRequest
+) -> None:
+    """With its client's own settings, whatever they are. How soon is printed, not judged: with
+    SQLite a session ends with its process, with ZooKeeper when it has timed out."""
+    cluster: BrokerCluster = request.getfixturevalue(f"{store}_cluster")
+    topic = TopicPartition(f"back-{store}", 0)
+    cluster.create_topic(topic.topic, 1)
+    for _ in range(count(full=3, quick=1)):
+        cluster.wait_until_healed([topic.topic])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+        produce_one(producer, topic)
+        victim = cluster.leader_of(topic)
+        cluster.kill(victim)
+        killed_s = time.monotonic()
+        acknowledged = threading.Thread(target=produce_one, args=(producer, topic))
+        acknowledged.start()
+        while cluster.leader_of(topic) == victim:
+            time.sleep(0.01)
+        led_s = time.monotonic()
+        acknowledged.join()
+        print(
+            f"{store}: another leads after {led_s - killed_s:.2f} s,"
+            f" and the producer is back {time.monotonic() - led_s:.2f} s later"
+        )
+        cluster.start(victim)
+
+
+def produce_one(producer: Producer, topic: TopicPartition) -> None:
+    failed: list[object] = []
+    producer.produce(
+        topic.topic, b"v", on_delivery=lambda error, _: failed.append(error) if error else None
+    )
+    assert producer.flush(BACK_TIMEOUT_S) == 0
+    assert not failed
 
 
 @pytest.mark.timeout(900)
