@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +14,10 @@ _RESTART_S_MIN = 1.0
 _RESTART_S_MAX = 30.0
 _HEALTHY_S = 60.0
 """A broker that has run for so long is started again at once, or nearly so."""
+
+
+LOG_BYTES_MAX = 16 << 20
+"""Of a broker's log, and of the part before it, which is kept beside it."""
 
 
 class SupervisedBroker:
@@ -119,6 +124,18 @@ class SupervisedBroker:
             self._process.kill()
             self._process.wait()
             self.close()
+
+    def bound_log(self) -> None:
+        """Moves what is in its log to `broker-N.log.1` when that is long. By a copy: the broker has
+        the file open, and goes on at its end. Lines that come during it may be lost."""
+        try:
+            if os.path.getsize(self.log_path) <= LOG_BYTES_MAX:
+                return
+            shutil.copyfile(self.log_path, f"{self.log_path}.1")
+            os.truncate(self.log_path, 0)
+        except OSError:
+            return  # Its disk is full, say: then it grows no more, either.
+        self._log_begin = 0
 
     def last_words(self) -> str:
         """Of this start."""

@@ -172,6 +172,7 @@ class Supervisor:
             return
         now_s = time.monotonic()
         for broker in self._brokers:
+            broker.bound_log()
             if broker.restart_at_s is not None and broker.restart_at_s <= now_s:
                 self._start(broker)
         self._end_stuck_writer(now_s)

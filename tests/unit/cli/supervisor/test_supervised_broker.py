@@ -3,10 +3,12 @@ from __future__ import annotations
 import select
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from ottla.cli.supervisor import supervised_broker
 from ottla.cli.supervisor.supervised_broker import SupervisedBroker, in_words
 
 READY = "ottla 0.1.0 ready: broker 2 on h:1, g:2, data in d (0.10 s)"
@@ -65,6 +67,38 @@ def test_one_that_fails_says_why_in_its_log_of_this_start(tmp_path: Path) -> Non
     it.close()
     assert it.last_words() == "the port is taken"
     assert not it.was_ready
+
+
+def test_its_log_is_bounded_while_it_writes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervised_broker, "LOG_BYTES_MAX", 100)
+    (tmp_path / "broker-2.log").write_text("ottla: of yesterday\n")
+    code = "import sys; [print(line, end='', file=sys.stderr, flush=True) for line in sys.stdin]"
+    it = broker(tmp_path, code)
+    it.start(0.0)
+    process = it._process
+    assert process is not None
+    assert process.stdin is not None
+    written = "".join(f"line {number}\n" for number in range(100))
+    for line in written.splitlines(keepends=True):
+        size = len(it_log(it))
+        process.stdin.write(line.encode())
+        process.stdin.flush()
+        while len(it_log(it)) == size:
+            time.sleep(0.001)
+        it.bound_log()
+        assert len(it_log(it)) <= 100
+    process.stdin.close()
+    assert process.wait(60) == 0
+    it.close()
+    kept = (tmp_path / "broker-2.log.1").read_text() + it_log(it)
+    assert written.endswith(kept)
+    assert it.last_words() == "line 99"
+
+
+def it_log(it: SupervisedBroker) -> str:
+    return Path(it.log_path).read_text()
 
 
 def test_one_that_dies_again_and_again_is_started_later_and_later(tmp_path: Path) -> None:
