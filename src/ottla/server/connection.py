@@ -219,6 +219,10 @@ class Connection:
             self._unanswered_bytes -= request_bytes
             self._count(api_key, -1)
             if done.cancelled():
+                if not self._is_closed:
+                    # Not by us: what it waited for was. Whoever asked is to ask again.
+                    log.error("closing connection peer=%s: a request was cancelled", self.peer)
+                    self.close()
                 return
             error = done.exception()
             if error is not None and not isinstance(error, BadRequest):

@@ -335,6 +335,20 @@ def test_what_is_lost_is_cancelled() -> None:
     asyncio.run(main())
 
 
+def test_a_request_that_somebody_else_cancels_is_not_waited_for_for_ever() -> None:
+    """What it awaited was cancelled. Its client, and what it has asked since, would wait until the
+    client's own time-out: it is to try again."""
+
+    async def test() -> None:
+        harness = Harness()
+        harness.receive(b"l1", b"l2")
+        harness.dispatcher.later[b"l1"].cancel()
+        await asyncio.sleep(0)
+        assert harness.transport.is_closed
+
+    asyncio.run(test())
+
+
 def test_large_frames_wait_for_memory_and_give_it_back() -> None:
     harness = Harness(memory_bytes=100_000)
     assert harness.memory.hold("other", 90_000, lambda: None)
