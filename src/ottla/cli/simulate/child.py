@@ -39,16 +39,16 @@ def answer(job: Job) -> Result:
 
 
 def serve(jobs: Iterable[str], results: TextIO) -> None:
-    # What a trace shows. Nobody else hears of it.
-    logging.getLogger("ottla").setLevel(logging.INFO)
-    logging.getLogger("ottla.state_change").setLevel(logging.DEBUG)
-    logging.getLogger("ottla").propagate = False
     for line in jobs:
         print(answer(Job.from_json(line)).to_json(), file=results, flush=True)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Its parent tells it when to end.
+    # What a trace shows. Nobody else hears of it.
+    logging.getLogger("ottla").setLevel(logging.INFO)
+    logging.getLogger("ottla.state_change").setLevel(logging.DEBUG)
+    logging.getLogger("ottla").propagate = False
     try:
         serve(sys.stdin, sys.stdout)
     except BrokenPipeError:
