@@ -58,9 +58,14 @@ class SimulatedTransport:
     def send(self, parts: Sequence[Part]) -> None:
         if self._is_closed:
             return
-        content = b"".join(
-            part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts
-        )
+        try:
+            content = b"".join(
+                part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts
+            )
+        except OSError as error:  # The frame cannot be finished.
+            self.lose(error)
+            self._other.lose_later()
+            return
         for chunk in self._network.pieces(content):
             self._other.arrive_later(chunk)
 

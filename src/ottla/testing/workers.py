@@ -10,6 +10,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ottla.testing.loop import VirtualLoop
 
+DELAY_S_MAX = 0.002
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -54,13 +56,13 @@ class SimulatedWorkers:
     as with threads, unless they are ordered."""
 
     def __init__(
-        self, loop: VirtualLoop, rng: random.Random, *, delay_s_max: float = 0.002
+        self, loop: VirtualLoop, rng: random.Random, *, delay_s_max: float = DELAY_S_MAX
     ) -> None:
         self.loop = loop
         self.is_open = True
         self.is_dead = False
         self._rng = rng
-        self._delay_s_max = delay_s_max
+        self.delay_s_max = delay_s_max
         self._ordered: dict[str, _OrderedWorkers] = {}
 
     def submit(
@@ -82,7 +84,7 @@ class SimulatedWorkers:
         self.is_dead = True
 
     def due_s(self) -> float:
-        return self.loop.now_s + self._rng.uniform(0, self._delay_s_max)
+        return self.loop.now_s + self._rng.uniform(0, self.delay_s_max)
 
     def _run(self, call: _Call[Any]) -> None:
         ended_s = call.run()

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.transport import Transport
-from ottla.testing.disk import SimulatedDisk
+from ottla.testing.disk import Fault, SimulatedDisk
 from ottla.testing.loop import VirtualLoop, run_virtual
 from ottla.testing.network import SimulatedListener, SimulatedNetwork
 from tests.support.receiver import NotingReceiver, RefusingReceiver
@@ -67,6 +67,21 @@ def test_bytes_arrive_late_in_pieces_and_in_order(seed: int) -> None:
         assert pair.client.received == b"back"
 
     run(scenario, seed)
+
+
+def test_a_file_that_cannot_be_read_ends_the_connection() -> None:
+    async def scenario(pair: Pair) -> None:
+        disk = SimulatedDisk(random.Random(0))
+        file = disk.open("/file", create=True)
+        file.write_at(0, [b"0123456789"])
+        disk.fail(Fault("read_at"))
+        pair.client.transport.send([b"head", FileSlice(file, 2, 3)])
+        await asyncio.sleep(1)
+        assert pair.server.received == b""
+        assert pair.client.is_lost
+        assert pair.server.is_lost
+
+    run(scenario)
 
 
 def test_nothing_is_delivered_while_paused() -> None:

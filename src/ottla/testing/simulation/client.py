@@ -149,6 +149,9 @@ class SimulatedClient:
             self._coordinators[kind, key] = found.node_id
         return await self.ask(self._coordinators[kind, key], request, response_class, version)
 
+    def known_coordinator(self, kind: int, key: str) -> int | None:
+        return self._coordinators.get((kind, key))
+
     def forget_coordinators(self) -> None:
         self._coordinators.clear()
 

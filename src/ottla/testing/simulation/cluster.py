@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from ottla.coordination import znodes
 from ottla.coordination.store import StoreError
@@ -19,6 +20,8 @@ from ottla.testing.simulation.trace import Trace
 from ottla.testing.store import Changes, MemoryEnsemble
 
 PORT = 9092
+STATE_CHANGE = "state change"
+"""A role, an ISR, a leader, the controller or a session: what `kernel/state_change_log.py` tells."""
 _RESTART_S_MAX = 0.5
 
 
@@ -71,7 +74,15 @@ class SimulatedCluster:
         self.up: set[int] = set()
         """Who has started, and has not ended since."""
         self._supervisors: list[asyncio.Task[None]] = []
+        self.on_event: Callable[[str, int], None] = lambda event, broker_id: None
+        """Told of what a broker has just done."""
+        for broker_id, machine in self.machines.items():
+            machine.on_event = partial(self._happened, broker_id)
+        trace.on_state_change = partial(self._happened, event=STATE_CHANGE)
         self.ensemble.begin_session(self)
+
+    def _happened(self, broker_id: int, event: str) -> None:
+        self.on_event(event, broker_id)
 
     def hear(self, changes: Changes) -> None:
         """What the controller decides is worth a line."""
@@ -138,6 +149,11 @@ class SimulatedCluster:
         self.trace.note(f"power of {broker_id} fails")
         self._ended(broker_id)
         self.machines[broker_id].lose_power()
+
+    def lose_disk(self, broker_id: int) -> None:
+        self.trace.note(f"disk of {broker_id} is replaced")
+        self._ended(broker_id)
+        self.machines[broker_id].lose_disk()
 
     def pause(self, broker_id: int) -> None:
         self.trace.note(f"pause {broker_id}")

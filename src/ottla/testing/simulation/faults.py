@@ -13,8 +13,14 @@ from typing import Any
 from ottla.coordination import znodes
 from ottla.kernel.ids import TopicPartition
 from ottla.testing.simulation.cluster import SimulatedCluster, host_of
+from ottla.testing.workers import DELAY_S_MAX as WORKER_DELAY_S_MAX
 
 Fault = Callable[["Faults"], Coroutine[Any, Any, None]]
+
+ACKNOWLEDGED = "acknowledged"
+"""A client has just been told so, by the leader of a partition."""
+TRANSACTION_STEP = "transaction step"
+"""A client is asking the coordinator of its transaction for something."""
 
 
 class Faults:
@@ -24,7 +30,9 @@ class Faults:
         self.cluster = cluster
         self.rng = cluster.rng
         self.client_hosts = client_hosts
-        self.on_acknowledged: Callable[[int], None] | None = None
+        self.listeners: dict[str, Callable[[int], None]] = {}
+        """By event: whoever wants to know which broker it was."""
+        cluster.on_event = self.happened
         self._tasks: list[asyncio.Task[None]] = []
         self._cuts: set[tuple[str, str]] = set()
         self._tail_lost_by: int | None = None
@@ -35,13 +43,18 @@ class Faults:
 
     def acknowledged(self, partition: TopicPartition) -> None:
         """A client has just been told so."""
-        if self.on_acknowledged is not None:
+        if ACKNOWLEDGED in self.listeners:
             leader = self.cluster.leader_of(partition)
             if leader in self.cluster.running():
-                self.on_acknowledged(leader)
+                self.listeners[ACKNOWLEDGED](leader)
+
+    def happened(self, event: str, broker_id: int) -> None:
+        listener = self.listeners.get(event)
+        if listener is not None:
+            listener(broker_id)
 
     async def heal(self) -> None:
-        self.on_acknowledged = None
+        self.listeners.clear()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -55,8 +68,10 @@ class Faults:
         for broker_id, machine in cluster.machines.items():
             cluster.resume(broker_id)
             cluster.wanted[broker_id] = True
+            machine.disk.heal()
             if machine.is_running:
                 machine.remote_store.heal()
+                machine.workers.delay_s_max = WORKER_DELAY_S_MAX
 
     # -- tools --------------------------------------------------------------------------------
 
@@ -108,7 +123,7 @@ async def kill_whoever_acknowledged(faults: Faults) -> None:
         if faults.rng.random() < 0.02:
             cluster.kill(leader)
 
-    faults.on_acknowledged = acknowledged
+    faults.listeners[ACKNOWLEDGED] = acknowledged
     await asyncio.get_running_loop().create_future()
 
 
@@ -120,7 +135,7 @@ async def pause_whoever_acknowledged(faults: Faults) -> None:
             faults.cluster.pause(leader)
             paused.put_nowait(leader)
 
-    faults.on_acknowledged = acknowledged
+    faults.listeners[ACKNOWLEDGED] = acknowledged
     while True:
         broker_id = await paused.get()
         await faults.wait(2)
@@ -265,27 +280,3 @@ async def kill_controllers(faults: Faults) -> None:
         if controller_id in cluster.running():
             assert controller_id is not None
             cluster.kill(controller_id)
-
-
-KINDS: dict[str, Fault] = {
-    kind.__name__: kind
-    for kind in (
-        kill,
-        kill_and_start_at_once,
-        kill_all,
-        kill_whoever_acknowledged,
-        pause_whoever_acknowledged,
-        lose_power,
-        pause,
-        restart_cleanly,
-        cut_between_brokers,
-        isolate,
-        reset_connections,
-        cut_off_store,
-        cut_off_store_of_all,
-        lose_answers_of_store,
-        expire_sessions,
-        depose_controllers,
-        kill_controllers,
-    )
-}

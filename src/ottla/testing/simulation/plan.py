@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from ottla.testing.simulation.faults import KINDS
+from ottla.testing.simulation.fault_kinds import KINDS
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import traceback
 from collections.abc import Coroutine, Sequence
@@ -19,7 +18,8 @@ from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.simulation.admin import Admin
 from ottla.testing.simulation.client import SimulatedClient
 from ottla.testing.simulation.cluster import SimulatedCluster
-from ottla.testing.simulation.faults import KINDS, Faults
+from ottla.testing.simulation.fault_kinds import KINDS
+from ottla.testing.simulation.faults import TRANSACTION_STEP, Faults
 from ottla.testing.simulation.group_consumer import GroupConsumer
 from ottla.testing.simulation.idempotent_producer import IdempotentProducer
 from ottla.testing.simulation.plan import Plan
@@ -111,6 +111,7 @@ class _Run:
                 self._now_ms,
                 is_version_2=self._rng.random() < 0.5,
                 acknowledged=self._acknowledged,
+                asking_coordinator=self._asking_coordinator,
             )
             for number, source in enumerate(SOURCES)
         ]
@@ -118,6 +119,9 @@ class _Run:
 
     def _acknowledged(self, partition: TopicPartition) -> None:
         self._faults.acknowledged(partition)
+
+    def _asking_coordinator(self, broker_id: int) -> None:
+        self._faults.happened(TRANSACTION_STEP, broker_id)
 
     # -- the course of a run --------------------------------------------------------------------
 
@@ -253,14 +257,11 @@ def run_plan(plan: Plan) -> Outcome:
     async def main(loop: VirtualLoop) -> Outcome:
         run = _Run(loop, plan)
         loop.set_exception_handler(run.trace.unhandled)
-        logger = logging.getLogger("ottla")
-        logger.addHandler(run.trace)
-        try:
-            problems = await run.run()
-        except Exception as error:
-            problems = ["".join(traceback.format_exception(error))]
-        finally:
-            logger.removeHandler(run.trace)
+        with run.trace.listening():
+            try:
+                problems = await run.run()
+            except Exception as error:
+                problems = ["".join(traceback.format_exception(error))]
         trace = run.trace
         return Outcome(plan, problems + trace.problems, trace.digest, trace.lines, run.history)
 

@@ -6,8 +6,11 @@ import asyncio
 import hashlib
 import logging
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from ottla.kernel.state_change_log import logger as state_change_logger
 from ottla.testing.loop import VirtualLoop
 from ottla.testing.machine import current_broker_id
 
@@ -20,6 +23,8 @@ class Trace(logging.Handler):
         self.lines: list[str] = []
         self.problems: list[str] = []
         """What no broker should say or do, whatever happens to it."""
+        self.on_state_change: Callable[[int], None] = lambda broker_id: None
+        """Told whose state has just changed."""
         self._loop = loop
         self._hash = hashlib.sha256()
 
@@ -41,6 +46,19 @@ class Trace(logging.Handler):
             text = "" if error is None else "".join(traceback.format_exception(error))
             self.problems.append(f"{message}: {text}")
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """To what brokers log: whatever the level is, to changes of state."""
+        logger = logging.getLogger("ottla")
+        level = state_change_logger.level
+        state_change_logger.setLevel(logging.DEBUG)
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            state_change_logger.setLevel(level)
+
     def emit(self, record: logging.LogRecord) -> None:
         who = current_broker_id()
         text = record.getMessage()
@@ -48,5 +66,7 @@ class Trace(logging.Handler):
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         line = f"[{'-' if who is None else who}] {record.levelname} {record.name}: {text}"
         self.lines.append(f"{self._loop.now_s:11.6f} {line}")
+        if record.name == state_change_logger.name and who is not None:
+            self.on_state_change(who)
         if record.exc_info:
             self.problems.append(line)

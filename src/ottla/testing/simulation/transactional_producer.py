@@ -73,6 +73,7 @@ class TransactionalProducer:
         *,
         is_version_2: bool,
         acknowledged: Callable[[TopicPartition], None],
+        asking_coordinator: Callable[[int], None] = lambda broker_id: None,
     ) -> None:
         """In version 1 of transactions a client says beforehand where it will write."""
         self._client = client
@@ -81,6 +82,7 @@ class TransactionalProducer:
         self._now_ms = now_ms
         self._is_version_2 = is_version_2
         self._acknowledged = acknowledged
+        self._asking_coordinator = asking_coordinator
         self._sequences: Sequences | None = None
         self._group = f"group-{client.name}"
         self._count = 0
@@ -116,8 +118,12 @@ class TransactionalProducer:
         self._sequences = Sequences(ProducerIdAndEpoch(producer_id, producer_epoch))
 
     async def _coordinator_call(self, request: Request, response_class: type[R], version: int) -> R:
-        return await self._client.ask_coordinator(
-            TRANSACTION, self._client.name, request, response_class, version
+        client = self._client
+        coordinator = client.known_coordinator(TRANSACTION, client.name)
+        if coordinator is not None:
+            self._asking_coordinator(coordinator)
+        return await client.ask_coordinator(
+            TRANSACTION, client.name, request, response_class, version
         )
 
     async def _one_transaction(self) -> None:
