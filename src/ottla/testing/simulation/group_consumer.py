@@ -71,17 +71,25 @@ class GroupConsumer:
                 await self._join()
                 await self._read()
             except Refused as refused:
-                if refused.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-                    self._member_id = ""
                 if refused.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise AssertionError(
                         f"{self._client.name} was at {self.positions}, and one is out of range"
                     ) from refused
-                self._client.forget_coordinators()
+                self._fall_out(refused.code)
             except OSError:
-                self._client.forget_coordinators()
-            self.positions = {}
+                self._fall_out(None)
             await self._client.pause()
+        await self._leave()
+
+    def _fall_out(self, code: ErrorCode | None) -> None:
+        """Refused with a code, or left without an answer."""
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            self._member_id = ""
+        self._client.forget_coordinators()
+        self.positions = {}
+
+    async def _leave(self) -> None:
+        """Its session ends it."""
 
     # -- the group ------------------------------------------------------------------------
 

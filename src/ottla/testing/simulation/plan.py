@@ -21,6 +21,8 @@ class Plan:
     skew_ms_max: int
     has_slow_disks: bool
     has_admin: bool
+    is_consumer_protocol: bool
+    """Whether the group is one of KIP-848, or a classic one."""
     settings: dict[str, str]
     topic_config: dict[str, str]
 
@@ -43,6 +45,10 @@ def draw_plan(seed: int) -> Plan:
         "transaction.state.log.min.isr": "2",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
         "group.min.session.timeout.ms": "500",
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
         "controlled.shutdown.max.retries": "2",
         "controlled.shutdown.retry.backoff.ms": "200",
         "leader.imbalance.check.interval.seconds": "5",
@@ -59,6 +65,7 @@ def draw_plan(seed: int) -> Plan:
         skew_ms_max=rng.choice([0, 0, 2000]),
         has_slow_disks=rng.random() < 0.3,
         has_admin=rng.random() < 0.3,
+        is_consumer_protocol=rng.random() < 0.5,
         settings=settings,
         topic_config=topic_config,
     )

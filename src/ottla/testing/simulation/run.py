@@ -18,6 +18,7 @@ from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.simulation.admin import Admin
 from ottla.testing.simulation.client import SimulatedClient
 from ottla.testing.simulation.cluster import SimulatedCluster
+from ottla.testing.simulation.consumer_group_member import ConsumerGroupMember
 from ottla.testing.simulation.fault_kinds import KINDS
 from ottla.testing.simulation.faults import TRANSACTION_STEP, Faults
 from ottla.testing.simulation.group_consumer import GroupConsumer
@@ -78,8 +79,9 @@ class _Run:
         self._now_ms = VirtualClock(loop).now_ms
         self._admin = Admin(self._client("admin"))
         self._writers = self._make_writers()
+        member = ConsumerGroupMember if plan.is_consumer_protocol else GroupConsumer
         self._readers = [
-            GroupConsumer(self._client(f"consumer{number}"), "readers", [SOURCE, TARGET])
+            member(self._client(f"consumer{number}"), "readers", [SOURCE, TARGET])
             for number in range(2)
         ]
         self._faults = Faults(self._cluster, [each.name for each in self._clients])
