@@ -53,9 +53,15 @@ def draw_plan(seed: int) -> Plan:
         "controlled.shutdown.retry.backoff.ms": "200",
         "leader.imbalance.check.interval.seconds": "5",
         "replica.high.watermark.checkpoint.interval.ms": "500",
+        "log.retention.check.interval.ms": "700",
         "log.flush.offset.checkpoint.interval.ms": "1000",
     }
-    topic_config = {"internal.segment.bytes": str(rng.choice([1024, 1 << 20]))}
+    topic_config = {
+        "internal.segment.bytes": str(rng.choice([1024, 1 << 20])),
+        "retention.bytes": rng.choice(["-1", "-1", "3000"]),
+        "flush.messages": rng.choice(["1", "1000", "1000", "1000"]),
+        "file.delete.delay.ms": "500",
+    }
     return Plan(
         seed,
         tuple(rng.sample(sorted(KINDS), rng.randint(2, 4))),

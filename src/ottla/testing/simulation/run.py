@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.testing.history.checker import find_anomalies
 from ottla.testing.history.events import Acknowledged, Assigned, Event, Polled, PolledRecord
@@ -16,7 +17,8 @@ from ottla.testing.history.history import History
 from ottla.testing.history.replica_log import ReplicaLog, read_replica_logs
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.simulation.admin import Admin
-from ottla.testing.simulation.client import SimulatedClient
+from ottla.testing.simulation.churn import CHURNED, Churn
+from ottla.testing.simulation.client import Refused, SimulatedClient
 from ottla.testing.simulation.cluster import SimulatedCluster
 from ottla.testing.simulation.consumer_group_member import ConsumerGroupMember
 from ottla.testing.simulation.fault_kinds import KINDS
@@ -24,14 +26,19 @@ from ottla.testing.simulation.faults import TRANSACTION_STEP, Faults
 from ottla.testing.simulation.group_consumer import GroupConsumer
 from ottla.testing.simulation.idempotent_producer import IdempotentProducer
 from ottla.testing.simulation.plan import Plan
-from ottla.testing.simulation.reading import fetch_committed, list_end_offset
+from ottla.testing.simulation.reading import (
+    fetch_committed,
+    list_end_offset,
+    list_start_offset,
+    start_above,
+)
 from ottla.testing.simulation.trace import Trace
 from ottla.testing.simulation.transactional_producer import TransactionalProducer
 
 HEALED_WITHIN_S = 60.0
 QUIET_S = 5.0
 """After which every transaction is over: clients ask for 3 s, brokers look twice a second."""
-SOURCE, TARGET, CHURNED = "source", "target", "churned"
+SOURCE, TARGET = "source", "target"
 SOURCES = tuple(TopicPartition(SOURCE, number) for number in range(2))
 TARGETS = tuple(TopicPartition(TARGET, number) for number in range(2))
 
@@ -84,6 +91,12 @@ class _Run:
             member(self._client(f"consumer{number}"), "readers", [SOURCE, TARGET])
             for number in range(2)
         ]
+        self._churn = Churn(
+            self._client("churn"),
+            [*SOURCES, *TARGETS],
+            sorted(self._cluster.machines),
+            self._now_ms,
+        )
         self._faults = Faults(self._cluster, [each.name for each in self._clients])
 
     def _client(self, name: str) -> SimulatedClient:
@@ -152,39 +165,23 @@ class _Run:
         await asyncio.sleep(QUIET_S)
         await self._until_healed()
         await self._within(HEALED_WITHIN_S, self._cluster.shut_down(), "brokers stop")
-        anomalies = find_anomalies(self.history, self._replica_logs())
-        return [str(each) for each in anomalies]
+        anomalies = find_anomalies(self.history, self._replica_logs(SOURCE, TARGET))
+        churned = self._churn.problems(self._replica_logs(SOURCE, TARGET, CHURNED))
+        return [str(each) for each in anomalies] + churned
 
     async def _disturb(self) -> None:
         plan = self._plan
         self.trace.note(f"faults: {', '.join(plan.fault_kinds)}")
-        churning = self._loop.create_task(self._churn()) if plan.has_admin else None
+        churning = self._loop.create_task(self._churn.run()) if plan.has_admin else None
         self._faults.begin(*(KINDS[kind] for kind in plan.fault_kinds))
         await asyncio.sleep(plan.workload_s)
         if churning is not None:
             churning.cancel()
+            await asyncio.wait([churning])
+            if not churning.cancelled():
+                churning.result()
         self.trace.note("heal")
         await self._faults.heal()
-
-    async def _churn(self) -> None:
-        """Topics that nobody writes to come and go, one that is written to grows, and partitions
-        move."""
-        count = len(SOURCES)
-        while True:
-            await asyncio.sleep(self._rng.uniform(0, 2))
-            match self._rng.randrange(6):
-                case 0 | 1:
-                    await self._admin.create_topic(CHURNED, 2, 3, {})
-                case 2:
-                    await self._admin.delete_topic(CHURNED)
-                case 3:
-                    count += 1
-                    await self._admin.grow_topic(SOURCE, count)
-                case _:
-                    replicas = self._rng.sample(sorted(self._cluster.machines), 3)
-                    partition = self._rng.choice([*SOURCES, *TARGETS])
-                    self.trace.note(f"move {partition} to {replicas}")
-                    await self._admin.move_partition(partition, replicas)
 
     async def _until_healed(self) -> None:
         until_s = self._loop.now_s + HEALED_WITHIN_S
@@ -219,7 +216,6 @@ class _Run:
         """To the end, by one who was not disturbed."""
         client = self._client("last")
         partitions = [*SOURCES, *TARGETS]
-        self.history.add(Assigned(client.name, dict.fromkeys(partitions, 0)))
         for partition in partitions:
             await self._within(
                 HEALED_WITHIN_S, self._read_to_end(client, partition), f"{partition} is read"
@@ -229,23 +225,32 @@ class _Run:
         end = await client.insist(
             lambda: list_end_offset(client, partition), gives_up_on=frozenset()
         )
-        position = 0
+        position = await client.insist(
+            lambda: list_start_offset(client, partition), gives_up_on=frozenset()
+        )
+        self.history.add(Assigned(client.name, {partition: position}))
         while position < end:
-            records, position = await client.insist(
-                partial(fetch_committed, client, partition, position), gives_up_on=frozenset()
-            )
+            try:
+                records, position = await client.insist(
+                    partial(fetch_committed, client, partition, position),
+                    gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
+                )
+            except Refused:  # Retention goes on.
+                position = await start_above(client, partition, position)
+                self.history.add(Assigned(client.name, {partition: position}))
+                continue
             polled = (PolledRecord(partition, offset, value) for offset, value in records)
             self.history.add(Polled(client.name, tuple(polled)))
 
-    def _replica_logs(self) -> list[ReplicaLog]:
+    def _replica_logs(self, *topics: str) -> list[ReplicaLog]:
         """A broker that was away while a partition moved may keep its log: that is no replica."""
         replicas = {each: brokers for each, brokers, _ in self._cluster.partitions()}
         return [
             log
             for broker_id, machine in self._cluster.machines.items()
-            for topic in (SOURCE, TARGET)
+            for topic in topics
             for log in read_replica_logs(machine.disk, broker_id, "/data", topic)
-            if broker_id in replicas[log.partition]
+            if broker_id in replicas.get(log.partition, ())
         ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ottla.kernel.errors import ErrorCode
@@ -23,7 +24,7 @@ from ottla.testing.history.events import (
     Source,
 )
 from ottla.testing.simulation.client import GROUP, TRANSACTION, Refused, SimulatedClient, check
-from ottla.testing.simulation.reading import fetch_committed, fetch_offsets
+from ottla.testing.simulation.reading import fetch_committed, fetch_offsets, start_above
 from ottla.testing.simulation.sending import (
     PRODUCE_FAILURES,
     Sequences,
@@ -133,12 +134,8 @@ class TransactionalProducer:
             lambda: fetch_offsets(client, self._group, [self._source]), gives_up_on=_FENCED
         )
         history.add(OffsetsFetched(client.name, self._group, offsets, since))
-        position = max(0, offsets[self._source])
+        records, position, next_offset = await self._poll(max(0, offsets[self._source]))
         history.add(Assigned(client.name, {self._source: position}))
-        records, next_offset = await client.insist(
-            lambda: fetch_committed(client, self._source, position, max_bytes=300),
-            gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
-        )
         if next_offset == position:
             return
         self._count += 1
@@ -157,6 +154,20 @@ class TransactionalProducer:
             await self._end(name, is_commit=False)
             return
         await self._end(name, is_commit=client.rng.random() < 0.8)
+
+    async def _poll(self, position: int) -> tuple[list[tuple[int, str]], int, int]:
+        """Records, from where they were read, and where to go on."""
+        client = self._client
+        while True:
+            try:
+                records, next_offset = await client.insist(
+                    partial(fetch_committed, client, self._source, position, max_bytes=300),
+                    gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
+                )
+            except Refused:
+                position = await start_above(client, self._source, position)
+            else:
+                return records, position, next_offset
 
     async def _copy(self, name: str, offset: int, value: str) -> None:
         client = self._client

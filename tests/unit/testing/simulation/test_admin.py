@@ -38,3 +38,23 @@ def test_topics_are_made_grown_and_deleted_once_however_often_it_is_asked() -> N
         client.close()
 
     with_quiet_cluster(test)
+
+
+def test_a_topic_is_changed_and_its_preferred_replicas_lead_again() -> None:
+    async def test(quiet: QuietCluster) -> None:
+        client = quiet.client("admin2")
+        admin = Admin(client)
+        await admin.alter_topic("t", "flush.messages", "1")
+        assert b"flush.messages" in quiet.cluster.ensemble.get("/config/topics/t").data
+        (preferred,) = (
+            replicas[0] for each, replicas, _ in quiet.cluster.partitions() if each == T0
+        )
+        quiet.cluster.kill(preferred)
+        async with asyncio.timeout(30):
+            while quiet.cluster.leader_of(T0) == preferred or quiet.cluster.unhealed():
+                await asyncio.sleep(0.1)
+        await admin.elect_preferred_leaders()
+        assert quiet.cluster.leader_of(T0) == preferred
+        client.close()
+
+    with_quiet_cluster(test)
