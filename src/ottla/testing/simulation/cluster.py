@@ -21,7 +21,7 @@ from ottla.testing.store import Changes, MemoryEnsemble
 
 PORT = 9092
 STATE_CHANGE = "state change"
-"""A role, an ISR, a leader, the controller or a session: what `kernel/state_change_log.py` tells."""
+"""A role, an ISR, a leader, the controller, a session: what `kernel/state_change_log.py` tells."""
 _RESTART_S_MAX = 0.5
 
 

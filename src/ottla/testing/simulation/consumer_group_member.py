@@ -34,8 +34,8 @@ _FALL_OUT = frozenset(
 class ConsumerGroupMember(GroupConsumer):
     """Gives up what it is told to when it has committed that, and says so before another gets it.
 
-    A heartbeat without an answer is sent again, as a whole. After a commit without one the member is
-    another: the commit may still come, and must find nobody of its name in the group."""
+    A heartbeat without an answer is sent again, as a whole. After a commit without one the member
+    is another: the commit may still come, and must find nobody of its name in the group."""
 
     def __init__(self, client: SimulatedClient, group: str, topics: Sequence[str]) -> None:
         super().__init__(client, group, topics)

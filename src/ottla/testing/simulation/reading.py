@@ -162,9 +162,9 @@ async def _list_offset(
 
 
 async def start_above(client: SimulatedClient, partition: TopicPartition, offset: int) -> int:
-    """Where a reader goes on who was told that its offset is out of range: where the log starts now.
-    Raises AssertionError when nothing was deleted from there on; a leader that has not yet heard of
-    a deletion may have been elected meanwhile."""
+    """Where a reader goes on who was told that its offset is out of range: where the log starts
+    now. Raises AssertionError when nothing was deleted from there on; a leader that has not yet
+    heard of a deletion may have been elected meanwhile."""
     for _ in range(_OUT_OF_RANGE_TRIES):
         start = await client.insist(
             lambda: list_start_offset(client, partition), gives_up_on=frozenset()

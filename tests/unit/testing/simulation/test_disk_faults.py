@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 from ottla.testing.simulation.disk_faults import fail_disk_for_a_while, replace_disk
 from ottla.testing.simulation.faults import Faults
@@ -36,7 +37,7 @@ def test_disks_are_replaced_one_at_a_time() -> None:
             if "is replaced" in line or "has started" in line
         ]
         assert "is replaced" in events[0]
-        for one, two in zip(events, events[1:], strict=False):
+        for one, two in pairwise(events):
             assert ("is replaced" in one) != ("is replaced" in two)
 
     with_quiet_cluster(test)
