@@ -115,7 +115,8 @@ class SimulatedTransport:
         if self._network.is_cut(self.peer_host, self.host):
             self._held.append(chunk)
             return
-        self._last_arrival_s = max(self._network.arrival_s(), self._last_arrival_s + 1e-6)
+        due_s = self._network.arrival_s(self.peer_host, self.host)
+        self._last_arrival_s = max(due_s, self._last_arrival_s + 1e-6)
         call_at = self._network.loop.call_at
         if chunk is None:
             call_at(self._last_arrival_s, self.lose, None, context=self.context)
@@ -231,6 +232,9 @@ class SimulatedNetwork:
         self._open: dict[SimulatedTransport, None] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._was_healed = asyncio.Event()
+        self.slow_ways: dict[tuple[str, str], float] = {}
+        """By sender and receiver: the longest that something takes, where that is not as usual.
+        What is sent on other connections overtakes it."""
 
     def host(self, name: str) -> SimulatedHost:
         return SimulatedHost(self, name)
@@ -305,8 +309,9 @@ class SimulatedNetwork:
     def closed(self, transport: SimulatedTransport) -> None:
         self._open.pop(transport, None)
 
-    def arrival_s(self) -> float:
-        return self.loop.now_s + self._rng.uniform(0, self._latency_s_max)
+    def arrival_s(self, sender: str, receiver: str) -> float:
+        latency_s_max = self.slow_ways.get((sender, receiver), self._latency_s_max)
+        return self.loop.now_s + self._rng.uniform(0, latency_s_max)
 
     def wait_s(self) -> float:
         """Until the socket takes the next part of a file."""

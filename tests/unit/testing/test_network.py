@@ -10,7 +10,7 @@ from ottla.kernel.disk import FileSlice
 from ottla.kernel.transport import Transport
 from ottla.testing.disk import Fault, SimulatedDisk
 from ottla.testing.loop import VirtualLoop, run_virtual
-from ottla.testing.network import SimulatedListener, SimulatedNetwork
+from ottla.testing.network import CLIENT, LOCALHOST, SimulatedListener, SimulatedNetwork
 from tests.support.receiver import NotingReceiver, RefusingReceiver
 
 PORT = 9092
@@ -115,6 +115,21 @@ def test_a_file_that_became_shorter_ends_the_connection() -> None:
         await asyncio.sleep(1)
         assert pair.server.received == b""
         assert pair.client.is_lost
+
+    run(scenario)
+
+
+def test_what_takes_a_slow_way_is_late_and_in_order() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.network.slow_ways[CLIENT, LOCALHOST] = 100.0
+        pair.client.transport.send([b"a"])
+        pair.client.transport.send([b"b"])
+        pair.server.transport.send([b"c"])
+        await asyncio.sleep(1)
+        assert pair.server.received == b""
+        assert pair.client.received == b"c"
+        await asyncio.sleep(100)
+        assert pair.server.received == b"ab"
 
     run(scenario)
 

@@ -82,7 +82,9 @@ class Admin:
 
         await self._client.insist(attempt, gives_up_on=frozenset())
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str) -> bool:
+        """Until it is not there any more. Whether it was this that has deleted it."""
+
         async def attempt() -> None:
             answer = await self._ask_controller(
                 DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS),
@@ -94,7 +96,8 @@ class Admin:
         try:
             await self._client.insist(attempt, gives_up_on=gone)
         except Refused:
-            return
+            return False
+        return True
 
     async def grow_topic(self, name: str, partition_count: int) -> None:
         async def attempt() -> None:

@@ -80,9 +80,11 @@ class Churn:
         await self._admin.create_topic(CHURNED, 1, 3, {})
 
     async def _delete(self) -> None:
-        self._gone.update(self._acknowledged)
-        self._client.note(f"delete {CHURNED} with {len(self._acknowledged)} records")
-        await self._admin.delete_topic(CHURNED)
+        written = list(self._acknowledged)
+        self._client.note(f"delete {CHURNED} with {len(written)} records")
+        if await self._admin.delete_topic(CHURNED):
+            self._client.note(f"{CHURNED} is deleted")
+            self._gone.update(written)
 
     async def _grow(self) -> None:
         topic = self._rng.choice(sorted(self._partition_counts))

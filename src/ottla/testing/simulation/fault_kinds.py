@@ -16,6 +16,8 @@ KINDS: dict[str, Fault] = {
         faults.lose_power,
         faults.pause,
         faults.restart_cleanly,
+        faults.roll,
+        faults.slow_network,
         faults.cut_between_brokers,
         faults.isolate,
         faults.reset_connections,

@@ -63,6 +63,7 @@ class Faults:
             if not task.cancelled():
                 task.result()
         cluster = self.cluster
+        cluster.network.slow_ways.clear()
         for sender, receiver in sorted(self._cuts):
             cluster.network.heal(sender, receiver)
         for broker_id, machine in cluster.machines.items():
@@ -174,6 +175,21 @@ async def restart_cleanly(faults: Faults) -> None:
         cluster.wanted[broker_id] = True
 
 
+async def roll(faults: Faults) -> None:
+    """All of them, one after another, each when the one before is in sync again: as an operator
+    does it."""
+    cluster = faults.cluster
+    while True:
+        for broker_id in sorted(cluster.machines):
+            if broker_id in cluster.running():
+                cluster.wanted[broker_id] = False
+                await cluster.stop(broker_id)
+                cluster.wanted[broker_id] = True
+            await faults.wait(0.3)
+            while cluster.unhealed():
+                await asyncio.sleep(0.1)
+
+
 async def cut_between_brokers(faults: Faults) -> None:
     while True:
         await faults.wait(2)
@@ -207,6 +223,22 @@ async def isolate(faults: Faults) -> None:
         for host in others:
             faults.heal_cut(host, host_of(broker_id))
             faults.heal_cut(host_of(broker_id), host)
+
+
+async def slow_network(faults: Faults) -> None:
+    """From one host to another: what they say to others, and others to them, overtakes it."""
+    hosts = [host_of(each) for each in faults.cluster.machines]
+    slow_ways = faults.cluster.network.slow_ways
+    while True:
+        await faults.wait(1)
+        slow_ways.clear()
+        for _ in range(faults.rng.randint(1, 4)):
+            one = faults.rng.choice(hosts)
+            other = faults.rng.choice([each for each in hosts + faults.client_hosts if each != one])
+            way = (one, other) if faults.rng.random() < 0.5 else (other, one)
+            slow_ways[way] = faults.rng.uniform(0, 0.8)
+        faults.cluster.trace.note(f"slow: {slow_ways}")
+        await faults.wait(3)
 
 
 async def reset_connections(faults: Faults) -> None:

@@ -21,6 +21,8 @@ class Plan:
     skew_ms_max: int
     has_slow_disks: bool
     has_admin: bool
+    has_priorities: bool
+    """Of tasks that are ready at the same time: else any of them goes first."""
     is_consumer_protocol: bool
     """Whether the group is one of KIP-848, or a classic one."""
     settings: dict[str, str]
@@ -67,10 +69,11 @@ def draw_plan(seed: int) -> Plan:
         tuple(rng.sample(sorted(KINDS), rng.randint(2, 4))),
         broker_count=rng.choice([3, 3, 4]),
         workload_s=rng.uniform(4, 12),
-        session_timeout_s=rng.choice([0.6, 1.5, 6.0]),
+        session_timeout_s=rng.choice([0.3, 0.6, 1.5, 6.0]),
         skew_ms_max=rng.choice([0, 0, 2000]),
         has_slow_disks=rng.random() < 0.3,
-        has_admin=rng.random() < 0.3,
+        has_admin=rng.random() < 0.5,
+        has_priorities=rng.random() < 0.5,
         is_consumer_protocol=rng.random() < 0.5,
         settings=settings,
         topic_config=topic_config,

@@ -272,4 +272,4 @@ def run_plan(plan: Plan) -> Outcome:
         trace = run.trace
         return Outcome(plan, problems + trace.problems, trace.digest, trace.lines, run.history)
 
-    return run_virtual(main, rng=random.Random(plan.seed))
+    return run_virtual(main, rng=random.Random(plan.seed), has_priorities=plan.has_priorities)

@@ -44,6 +44,7 @@ def test_a_record_that_comes_back_is_a_problem() -> None:
         client = quiet.client("churn")
         churn = Churn(client, [T0], sorted(quiet.cluster.machines), quiet.now_ms)
         churn._acknowledged.append("a")
+        await churn._create()
         await churn._delete()
         client.close()
         assert churn.problems([replica(batch(0, "b"))]) == []
