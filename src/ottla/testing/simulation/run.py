@@ -25,6 +25,7 @@ from ottla.testing.simulation.fault_kinds import KINDS
 from ottla.testing.simulation.faults import TRANSACTION_STEP, Faults
 from ottla.testing.simulation.group_consumer import GroupConsumer
 from ottla.testing.simulation.idempotent_producer import IdempotentProducer
+from ottla.testing.simulation.observer import Observer
 from ottla.testing.simulation.plan import Plan
 from ottla.testing.simulation.reading import (
     fetch_committed,
@@ -97,6 +98,7 @@ class _Run:
             sorted(self._cluster.machines),
             self._now_ms,
         )
+        self._observer = Observer(self._cluster)
         self._faults = Faults(self._cluster, [each.name for each in self._clients])
 
     def _client(self, name: str) -> SimulatedClient:
@@ -149,6 +151,7 @@ class _Run:
                 self._admin.create_topic(topic, 2, 3, self._plan.topic_config),
                 "topics are made",
             )
+        observing = self._loop.create_task(self._observer.run())
         writing = [self._loop.create_task(each.run()) for each in self._writers]
         reading = [self._loop.create_task(each.run()) for each in self._readers]
         await asyncio.sleep(1)
@@ -164,10 +167,11 @@ class _Run:
             client.close()
         await asyncio.sleep(QUIET_S)
         await self._until_healed()
+        await _end(observing)
         await self._within(HEALED_WITHIN_S, self._cluster.shut_down(), "brokers stop")
         anomalies = find_anomalies(self.history, self._replica_logs(SOURCE, TARGET))
         churned = self._churn.problems(self._replica_logs(SOURCE, TARGET, CHURNED))
-        return [str(each) for each in anomalies] + churned
+        return [str(each) for each in anomalies] + churned + self._observer.problems
 
     async def _disturb(self) -> None:
         plan = self._plan
@@ -176,10 +180,7 @@ class _Run:
         self._faults.begin(*(KINDS[kind] for kind in plan.fault_kinds))
         await asyncio.sleep(plan.workload_s)
         if churning is not None:
-            churning.cancel()
-            await asyncio.wait([churning])
-            if not churning.cancelled():
-                churning.result()
+            await _end(churning)
         self.trace.note("heal")
         await self._faults.heal()
 
@@ -252,6 +253,14 @@ class _Run:
             for log in read_replica_logs(machine.disk, broker_id, "/data", topic)
             if broker_id in replicas.get(log.partition, ())
         ]
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """One that goes on for ever, unless it fails."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
