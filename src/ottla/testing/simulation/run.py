@@ -93,7 +93,7 @@ class _Run:
             for number in range(2)
         ]
         self._churn = Churn(
-            self._client("churn"),
+            self._client("churn", History()),  # A new topic may have the name of one before.
             [*SOURCES, *TARGETS],
             sorted(self._cluster.machines),
             self._now_ms,
@@ -101,13 +101,13 @@ class _Run:
         self._observer = Observer(self._cluster)
         self._faults = Faults(self._cluster, [each.name for each in self._clients])
 
-    def _client(self, name: str) -> SimulatedClient:
+    def _client(self, name: str, history: History | None = None) -> SimulatedClient:
         client = SimulatedClient(
             name,
             self._cluster.network.host(name),
             self._cluster.addresses,
             self._rng,
-            self.history,
+            self.history if history is None else history,
         )
         client.note = self.trace.note
         self._clients.append(client)
