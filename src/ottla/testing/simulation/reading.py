@@ -38,10 +38,15 @@ _OUT_OF_RANGE_TRIES = 5
 
 
 async def fetch_committed(
-    client: SimulatedClient, partition: TopicPartition, offset: int, *, max_bytes: int = 1 << 20
+    client: SimulatedClient,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    max_bytes: int = 1 << 20,
+    replica: int | None = None,
 ) -> tuple[list[tuple[int, str]], int]:
-    """Offsets and values that a reader of what is committed is given, and where it goes on. Raises
-    OSError and Refused."""
+    """Offsets and values that a reader of what is committed is given, and where it goes on: by the
+    leader, or by a replica. Raises OSError and Refused."""
     leader = await client.leader_of(partition)
     asked = FetchPartition(
         partition=partition.partition,
@@ -55,7 +60,8 @@ async def fetch_committed(
         isolation_level=READ_COMMITTED,
         topics=[FetchTopic(topic=partition.topic, topic_id=NO_TOPIC_ID, partitions=[asked])],
     )
-    response = await client.ask(leader, request, FetchResponse, FETCH_VERSION)
+    asked_id = leader if replica is None else replica
+    response = await client.ask(asked_id, request, FetchResponse, FETCH_VERSION)
     check(response.error_code)
     (data,) = response.responses[0].partitions
     check(data.error_code)

@@ -13,8 +13,10 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.testing.history.checker import find_anomalies
 from ottla.testing.history.events import Acknowledged, Assigned, Event, Polled, PolledRecord
+from ottla.testing.history.facts import Facts
 from ottla.testing.history.history import History
 from ottla.testing.history.replica_log import ReplicaLog, read_replica_logs
+from ottla.testing.history.replicas import check_replicas
 from ottla.testing.loop import VirtualClock, VirtualLoop, run_virtual
 from ottla.testing.simulation.admin import Admin
 from ottla.testing.simulation.churn import CHURNED, Churn
@@ -33,6 +35,7 @@ from ottla.testing.simulation.reading import (
     list_start_offset,
     start_above,
 )
+from ottla.testing.simulation.replica_states import find_differences
 from ottla.testing.simulation.trace import Trace
 from ottla.testing.simulation.transactional_producer import TransactionalProducer
 
@@ -40,6 +43,7 @@ HEALED_WITHIN_S = 60.0
 QUIET_S = 5.0
 """After which every transaction is over: clients ask for 3 s, brokers look twice a second."""
 SOURCE, TARGET = "source", "target"
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 SOURCES = tuple(TopicPartition(SOURCE, number) for number in range(2))
 TARGETS = tuple(TopicPartition(TARGET, number) for number in range(2))
 
@@ -168,10 +172,16 @@ class _Run:
         await asyncio.sleep(QUIET_S)
         await self._until_healed()
         await _end(observing)
+        differences = find_differences(self._cluster)
         await self._within(HEALED_WITHIN_S, self._cluster.shut_down(), "brokers stop")
         anomalies = find_anomalies(self.history, self._replica_logs(SOURCE, TARGET))
-        churned = self._churn.problems(self._replica_logs(SOURCE, TARGET, CHURNED))
-        return [str(each) for each in anomalies] + churned + self._observer.problems
+        anomalies += check_replicas(Facts((), {}), self._replica_logs(*INTERNAL_TOPICS))
+        return [
+            *map(str, anomalies),
+            *self._churn.problems(self._replica_logs(SOURCE, TARGET, CHURNED)),
+            *self._observer.problems,
+            *differences,
+        ]
 
     async def _disturb(self) -> None:
         plan = self._plan
@@ -214,15 +224,20 @@ class _Run:
     # -- when it is over ------------------------------------------------------------------------
 
     async def _read_all(self) -> None:
-        """To the end, by one who was not disturbed."""
-        client = self._client("last")
-        partitions = [*SOURCES, *TARGETS]
-        for partition in partitions:
-            await self._within(
-                HEALED_WITHIN_S, self._read_to_end(client, partition), f"{partition} is read"
-            )
+        """To the end, from every replica, by those who were not disturbed."""
+        clients = {each: self._client(f"last{each}") for each in self._cluster.machines}
+        for partition, replicas, _ in list(self._cluster.partitions()):
+            if partition in (*SOURCES, *TARGETS):
+                for replica in replicas:
+                    await self._within(
+                        HEALED_WITHIN_S,
+                        self._read_to_end(clients[replica], partition, replica),
+                        f"{partition} is read from {replica}",
+                    )
 
-    async def _read_to_end(self, client: SimulatedClient, partition: TopicPartition) -> None:
+    async def _read_to_end(
+        self, client: SimulatedClient, partition: TopicPartition, replica: int
+    ) -> None:
         end = await client.insist(
             lambda: list_end_offset(client, partition), gives_up_on=frozenset()
         )
@@ -233,7 +248,7 @@ class _Run:
         while position < end:
             try:
                 records, position = await client.insist(
-                    partial(fetch_committed, client, partition, position),
+                    partial(fetch_committed, client, partition, position, replica=replica),
                     gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
                 )
             except Refused:  # Retention goes on.

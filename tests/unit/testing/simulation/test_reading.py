@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ottla.kernel.ids import ProducerIdAndEpoch
@@ -25,6 +27,9 @@ def test_records_are_read_from_an_offset_on() -> None:
         assert await fetch_committed(client, T0, 0) == ([(0, "a"), (1, "b")], 2)
         assert await fetch_committed(client, T0, 1) == ([(1, "b")], 2)
         assert await fetch_committed(client, T0, 2) == ([], 2)
+        await asyncio.sleep(1)
+        for replica in quiet.cluster.machines:
+            assert await fetch_committed(client, T0, 1, replica=replica) == ([(1, "b")], 2)
         with pytest.raises(Refused, match="OFFSET_OUT_OF_RANGE"):
             await fetch_committed(client, T0, 3)
         client.close()
