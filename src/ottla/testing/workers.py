@@ -16,6 +16,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+_calls_under_way: list[object] = []
+
+
+def is_in_worker() -> bool:
+    """Whether whoever asks would be in a thread of its own."""
+    return bool(_calls_under_way)
+
+
 class _Call(Generic[T]):
     """What was submitted. It is done at one moment, and known to be done when the time has passed
     that it took (a disk passes time): in between others run, or the process dies, and what it has
@@ -33,10 +41,16 @@ class _Call(Generic[T]):
         loop = self._workers.loop
         began_s = loop.now_s
         if not self.future.cancelled() and self._workers.is_open:
+            # A thread of its own would have no loop: whoever asks for one there is refused.
+            asyncio._set_running_loop(None)
+            _calls_under_way.append(self)
             try:
                 self._result = self._call()
             except Exception as error:
                 self._error = error
+            finally:
+                _calls_under_way.pop()
+                asyncio._set_running_loop(loop)
         ended_s, loop.now_s = loop.now_s, began_s
         return ended_s
 
