@@ -21,7 +21,7 @@ class _Changed:
 
     high_watermark = 0
     _unreplicated = ()
-    watchers: dict[object, None] = {}
+    watchers = ()
 
 
 def change(partition: _Changed) -> None:

@@ -21,6 +21,8 @@ class Plan:
     skew_ms_max: int
     has_slow_disks: bool
     has_admin: bool
+    has_rivals: bool
+    """Whether transactional producers fence each other, or each has an id of its own."""
     has_priorities: bool
     """Of tasks that are ready at the same time: else any of them goes first."""
     is_consumer_protocol: bool
@@ -74,6 +76,7 @@ def draw_plan(seed: int) -> Plan:
         has_slow_disks=rng.random() < 0.3,
         has_admin=rng.random() < 0.5,
         has_priorities=rng.random() < 0.5,
+        has_rivals=rng.random() < 0.3,
         is_consumer_protocol=rng.random() < 0.5,
         settings=settings,
         topic_config=topic_config,

@@ -127,12 +127,13 @@ class _Run:
         copiers = [
             TransactionalProducer(
                 self._client(f"copier{number}"),
-                source,
+                SOURCES[0] if self._plan.has_rivals else source,
                 TARGETS,
                 self._now_ms,
                 is_version_2=self._rng.random() < 0.5,
                 acknowledged=self._acknowledged,
                 asking_coordinator=self._asking_coordinator,
+                transactional_id="rivals" if self._plan.has_rivals else None,
             )
             for number, source in enumerate(SOURCES)
         ]
@@ -245,16 +246,20 @@ class _Run:
             lambda: list_start_offset(client, partition), gives_up_on=frozenset()
         )
         self.history.add(Assigned(client.name, {partition: position}))
+        asked: int | None = replica
         while position < end:
             try:
                 records, position = await client.insist(
-                    partial(fetch_committed, client, partition, position, replica=replica),
+                    partial(fetch_committed, client, partition, position, replica=asked),
                     gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
                 )
-            except Refused:  # Retention goes on.
-                position = await start_above(client, partition, position)
+            except Refused:  # Retention goes on, and each replica has segments of its own.
+                start = await start_above(client, partition, position)
+                asked = None if start == position else replica
+                position = start
                 self.history.add(Assigned(client.name, {partition: position}))
                 continue
+            asked = replica
             polled = (PolledRecord(partition, offset, value) for offset, value in records)
             self.history.add(Polled(client.name, tuple(polled)))
 

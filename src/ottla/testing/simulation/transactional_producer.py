@@ -60,6 +60,9 @@ _FENCED = frozenset(
 _ABORTABLE = PRODUCE_FAILURES | _FENCED
 
 TRANSACTION_TIMEOUT_MS = 3000
+_STALL_CHANCE = 0.05
+_STALL_S_MAX = 5.0
+"""The coordinator aborts a transaction that takes too long."""
 
 
 class TransactionalProducer:
@@ -75,8 +78,10 @@ class TransactionalProducer:
         is_version_2: bool,
         acknowledged: Callable[[TopicPartition], None],
         asking_coordinator: Callable[[int], None] = lambda broker_id: None,
+        transactional_id: str | None = None,
     ) -> None:
-        """In version 1 of transactions a client says beforehand where it will write."""
+        """In version 1 of transactions a client says beforehand where it will write. Of several
+        with one transactional id each fences the one before."""
         self._client = client
         self._source = source
         self._targets = targets
@@ -85,7 +90,8 @@ class TransactionalProducer:
         self._acknowledged = acknowledged
         self._asking_coordinator = asking_coordinator
         self._sequences: Sequences | None = None
-        self._group = f"group-{client.name}"
+        self._transactional_id = transactional_id or client.name
+        self._group = f"group-{self._transactional_id}"
         self._count = 0
         self.commit_count = 0
         self.abort_count = 0
@@ -106,7 +112,7 @@ class TransactionalProducer:
     async def _init(self) -> None:
         answer = await self._coordinator_call(
             InitProducerIdRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             ),
             InitProducerIdResponse,
@@ -120,11 +126,11 @@ class TransactionalProducer:
 
     async def _coordinator_call(self, request: Request, response_class: type[R], version: int) -> R:
         client = self._client
-        coordinator = client.known_coordinator(TRANSACTION, client.name)
+        coordinator = client.known_coordinator(TRANSACTION, self._transactional_id)
         if coordinator is not None:
             self._asking_coordinator(coordinator)
         return await client.ask_coordinator(
-            TRANSACTION, client.name, request, response_class, version
+            TRANSACTION, self._transactional_id, request, response_class, version
         )
 
     async def _one_transaction(self) -> None:
@@ -147,6 +153,8 @@ class TransactionalProducer:
             for offset, value in records:
                 await self._copy(name, offset, value)
             await self._send_offsets(name, next_offset)
+            if client.rng.random() < _STALL_CHANCE:
+                await asyncio.sleep(client.rng.uniform(0, _STALL_S_MAX))
         except Refused as refused:
             if refused.code in _FENCED or client.rng.random() < 0.3:
                 history.add(Ended(client.name, name, Outcome.ABORTED))
@@ -184,7 +192,7 @@ class TransactionalProducer:
                 client,
                 target,
                 batch,
-                transactional_id=client.name,
+                transactional_id=self._transactional_id,
                 version=12 if self._is_version_2 else 11,
             ),
             gives_up_on=_ABORTABLE,
@@ -197,7 +205,7 @@ class TransactionalProducer:
         producer = self._sequences.producer
         answer = await self._coordinator_call(
             AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self._client.name,
+                v3_and_below_transactional_id=self._transactional_id,
                 v3_and_below_producer_id=producer.producer_id,
                 v3_and_below_producer_epoch=producer.producer_epoch,
                 v3_and_below_topics=[
@@ -214,7 +222,7 @@ class TransactionalProducer:
         producer = self._sequences.producer
         answer = await self._coordinator_call(
             AddOffsetsToTxnRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 group_id=self._group,
@@ -245,7 +253,7 @@ class TransactionalProducer:
             GROUP,
             self._group,
             TxnOffsetCommitRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 group_id=self._group,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
@@ -268,7 +276,7 @@ class TransactionalProducer:
             producer = self._sequences.producer
             answer = await self._coordinator_call(
                 EndTxnRequest(
-                    transactional_id=client.name,
+                    transactional_id=self._transactional_id,
                     producer_id=producer.producer_id,
                     producer_epoch=producer.producer_epoch,
                     committed=is_commit,
