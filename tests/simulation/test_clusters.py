@@ -12,17 +12,22 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from ottla.testing.simulation.kept_seeds import read_kept_seeds
 from ottla.testing.simulation.plan import draw_plan
 from ottla.testing.simulation.run import run_plan
 from tests.support.counts import count
 
 SEED_COUNT = count(300, quick=24)
+KEPT_COUNT = count(100, quick=4)
 BASE_SEED = int(os.environ.get("OTTLA_BASE_SEED", "0")) or random.SystemRandom().randrange(1 << 31)
 KNOWN = range(SEED_COUNT * 2 // 3)
 FRESH = range(BASE_SEED, BASE_SEED + SEED_COUNT - len(KNOWN))
+KEPT = sorted({*read_kept_seeds(Path(__file__).with_name("kept_seeds.txt")).values()})
+"""Each reaches a state that others do not. To look for more: `--keep`."""
 PAST_FAILURES = [
     2000139,  # A follower that registered anew while it had nothing to fetch never joined the ISR.
     1755697631,  # A controller whose session expired in the middle of an event told brokers on.
@@ -36,7 +41,9 @@ def check(seed: int) -> None:
     assert not outcome.problems, f"seed {seed} fails. To replay it: {replay}\n{problems}"
 
 
-@pytest.mark.parametrize("seed", [*KNOWN, *PAST_FAILURES])
+@pytest.mark.parametrize(
+    "seed", [*KNOWN, *PAST_FAILURES, *(each for each in KEPT[:KEPT_COUNT] if each not in KNOWN)]
+)
 def test_a_cluster_keeps_its_promises_whatever_happens(seed: int) -> None:
     check(seed)
 

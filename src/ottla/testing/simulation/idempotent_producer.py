@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
-from ottla.testing.history.events import Send
+from ottla.testing.history.events import Send, SendUnknown
 from ottla.testing.simulation.client import Refused, SimulatedClient, check
 from ottla.testing.simulation.sending import (
     PRODUCE_FAILURES,
@@ -24,14 +24,23 @@ IN_FLIGHT_MAX = 5
 """`max.in.flight.requests.per.connection`: as many as a partition remembers of a producer."""
 
 
-class Batch(NamedTuple):
+@dataclass
+class Batch:
     values: list[str]
     content: bytes
+    was_followed: bool = False
+    """Whether it was in flight with others behind it."""
+
+
+class ForgottenBatch(Exception):
+    """A broker refuses a batch that may be in its log, with others behind it. When it starts, or
+    cuts its log, it reads a snapshot that has one batch of each producer, the last, as Kafka's.
+    A real producer tells its user that it cannot know, and goes on as another."""
 
 
 class IdempotentProducer:
     """Sends to each partition one batch after another, several of them in flight, until it is told
-    to stop. Then everything it has sent is acknowledged."""
+    to stop. Then everything it has sent is acknowledged, or nobody can know."""
 
     def __init__(
         self,
@@ -47,6 +56,11 @@ class IdempotentProducer:
         self._sent_count = 0
 
     async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for partition in self._partitions:
+                tasks.create_task(self._send_to(partition))
+
+    async def _init(self) -> Sequences:
         client = self._client
 
         async def init() -> InitProducerIdResponse:
@@ -58,15 +72,13 @@ class IdempotentProducer:
             return answer
 
         answer = await client.insist(init, gives_up_on=frozenset())
-        sequences = Sequences(ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch))
-        async with asyncio.TaskGroup() as tasks:
-            for partition in self._partitions:
-                tasks.create_task(self._send_to(partition, sequences))
+        return Sequences(ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch))
 
-    async def _send_to(self, partition: TopicPartition, sequences: Sequences) -> None:
+    async def _send_to(self, partition: TopicPartition) -> None:
         """Up to five batches are in flight, as with real producers. One alone is, at first and
         after a failure: a partition that does not know the producer takes any sequence."""
         client = self._client
+        sequences = await self._init()
         in_flight: list[Batch] = []
         count_max = 1
         while in_flight or not client.is_stopping:
@@ -74,11 +86,18 @@ class IdempotentProducer:
                 values = self._new_values(partition)
                 batch = sequences.batch(partition, values, self._now_ms())
                 in_flight.append(Batch(values, batch))
-            left = await self._send(partition, in_flight[:count_max])
-            is_all_there = not left
+            for each in in_flight[: count_max - 1]:
+                each.was_followed = True
+            try:
+                left = await self._send(partition, in_flight[:count_max])
+            except ForgottenBatch:
+                for value in (value for batch in in_flight for value in batch.values):
+                    client.history.add(SendUnknown(client.name, value))
+                sequences, in_flight, count_max = await self._init(), [], 1
+                continue
             in_flight = left + in_flight[count_max:]
-            count_max = client.rng.randint(1, IN_FLIGHT_MAX) if is_all_there else 1
-            if is_all_there:
+            count_max = 1 if left else client.rng.randint(1, IN_FLIGHT_MAX)
+            if not left:
                 await asyncio.sleep(client.rng.uniform(0, 0.2))
 
     async def _send(self, partition: TopicPartition, batches: list[Batch]) -> list[Batch]:
@@ -89,12 +108,15 @@ class IdempotentProducer:
             answers = await send_batches(client, partition, [each.content for each in batches])
         except (OSError, Refused) as error:
             answers = [error] * len(batches)
-        left = []
+        left: list[Batch] = []
         for batch, answer in zip(batches, answers, strict=True):
             if isinstance(answer, Refused) and answer.code in PRODUCE_FAILURES:
+                is_out_of_order = answer.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                if is_out_of_order and not left and batch.was_followed:
+                    raise ForgottenBatch
                 # Behind one that was not taken its sequence is too high.
-                is_behind = answer.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and left
-                assert is_behind, f"{client.name} was told {answer} for {batch.values}"
+                assert is_out_of_order, f"{client.name} was told {answer} for {batch.values}"
+                assert left, f"{client.name} was told {answer} for {batch.values}"
             if isinstance(answer, Exception):
                 left.append(batch)
             else:

@@ -68,7 +68,8 @@ def _have_batches(entries: Sequence[ProducerEntry]) -> bool:
 
 
 def _text(entry: ProducerEntry) -> str:
-    last = entry.batches[-1] if entry.batches else None
+    # Not its timestamp: a snapshot has one for all that the producer has done.
+    last = entry.batches[-1][:3] if entry.batches else None
     return (
         f"epoch {entry.producer_epoch}, next sequence {entry.next_sequence}, last batch {last}, "
         f"transaction from {entry.current_txn_first_offset}"

@@ -56,6 +56,8 @@ class Outcome(NamedTuple):
     """The same for the same seed and code."""
     lines: list[str]
     history: History
+    combinations: frozenset[str]
+    """The states that partitions were in."""
 
 
 class _TracedHistory(History):
@@ -102,7 +104,7 @@ class _Run:
             sorted(self._cluster.machines),
             self._now_ms,
         )
-        self._observer = Observer(self._cluster)
+        self.observer = Observer(self._cluster)
         self._faults = Faults(self._cluster, [each.name for each in self._clients])
 
     def _client(self, name: str, history: History | None = None) -> SimulatedClient:
@@ -156,7 +158,7 @@ class _Run:
                 self._admin.create_topic(topic, 2, 3, self._plan.topic_config),
                 "topics are made",
             )
-        observing = self._loop.create_task(self._observer.run())
+        observing = self._loop.create_task(self.observer.run())
         writing = [self._loop.create_task(each.run()) for each in self._writers]
         reading = [self._loop.create_task(each.run()) for each in self._readers]
         await asyncio.sleep(1)
@@ -180,7 +182,7 @@ class _Run:
         return [
             *map(str, anomalies),
             *self._churn.problems(self._replica_logs(SOURCE, TARGET, CHURNED)),
-            *self._observer.problems,
+            *self.observer.problems,
             *differences,
         ]
 
@@ -299,6 +301,13 @@ def run_plan(plan: Plan) -> Outcome:
             except Exception as error:
                 problems = ["".join(traceback.format_exception(error))]
         trace = run.trace
-        return Outcome(plan, problems + trace.problems, trace.digest, trace.lines, run.history)
+        return Outcome(
+            plan,
+            problems + trace.problems,
+            trace.digest,
+            trace.lines,
+            run.history,
+            frozenset(run.observer.combinations),
+        )
 
     return run_virtual(main, rng=random.Random(plan.seed), has_priorities=plan.has_priorities)
