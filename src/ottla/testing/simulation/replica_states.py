@@ -36,10 +36,17 @@ def _differences(one: Partition, other: Partition) -> Iterator[str]:
     if one.high_watermark != other.high_watermark:
         yield f"is committed up to {one.high_watermark} and {other.high_watermark}"
     start_offset = max(one.log.log_start_offset, other.log.log_start_offset)
-    epochs = [_epochs(each, start_offset) for each in (one, other)]
+    # The first that is known begins where the log once did: in a crash that goes back.
+    first = max(start_offset, *(_first_epoch_start(each) for each in (one, other)))
+    epochs = [_epochs(each, first) for each in (one, other)]
     if epochs[0] != epochs[1]:
         yield f"leader epochs are {epochs[0]} and {epochs[1]}"
     yield from _producers(one, other, is_whole=start_offset == 0)
+
+
+def _first_epoch_start(partition: Partition) -> int:
+    entries = partition.log.leader_epochs.entries
+    return entries[0].start_offset if entries else 0
 
 
 def _epochs(partition: Partition, start_offset: int) -> list[tuple[int, int]]:

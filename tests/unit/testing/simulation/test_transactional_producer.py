@@ -57,7 +57,8 @@ def test_of_two_with_one_id_each_fences_the_other_and_nothing_is_copied_twice() 
             )
             for client in clients[1:]
         ]
-        tasks = [asyncio.create_task(each.run()) for each in (producer, *rivals)]
+        runs = [producer.run(), *(each.run() for each in rivals)]
+        tasks = [asyncio.create_task(run) for run in runs]
         await asyncio.sleep(20)
         for client in clients:
             client.is_stopping = True
