@@ -1,6 +1,6 @@
 """Whole clusters under faults, from seeds: three brokers with their controllers, idempotent and
-transactional producers, a group of either protocol, an administrator. Each seed ends healed, and its history and logs
-are checked.
+transactional producers, a group of either protocol, an administrator. Each seed ends healed, and
+its history and logs are checked.
 
 A third of the seeds are new in each run. The base seed is in the first line of a failure, with the
 command that replays it.
