@@ -22,9 +22,14 @@ def leader_of(quiet: QuietCluster) -> int:
 
 async def kill_leader(quiet: QuietCluster) -> None:
     killed = leader_of(quiet)
+    quiet.cluster.wanted[killed] = False
     quiet.cluster.kill(killed)
     async with asyncio.timeout(30):
-        while leader_of(quiet) == killed or quiet.cluster.unhealed():
+        while leader_of(quiet) == killed:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        quiet.cluster.wanted[killed] = True
+        while quiet.cluster.unhealed():
             await asyncio.sleep(0.1)
 
 
