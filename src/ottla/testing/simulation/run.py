@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import traceback
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -310,4 +312,20 @@ def run_plan(plan: Plan) -> Outcome:
             frozenset(run.observer.combinations),
         )
 
-    return run_virtual(main, rng=random.Random(plan.seed), has_priorities=plan.has_priorities)
+    with _collected_at_the_end():
+        return run_virtual(main, rng=random.Random(plan.seed), has_priorities=plan.has_priorities)
+
+
+@contextmanager
+def _collected_at_the_end() -> Iterator[None]:
+    """What is freed ends coroutines and closes files: in the midst of a run that would depend on
+    what the process has done before."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if was_enabled:
+            gc.enable()
