@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ottla.testing.loop_thread import guard_mutators
 from tests.support import order
 from tests.support.counts import count
 from tests.support.dump_log import complaints, segment_files
@@ -155,6 +156,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPro
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_VERDICT] = Verdict()
+    guard_mutators(setattr)
 
 
 def pytest_report_header() -> str | None:

@@ -55,12 +55,13 @@ def with_quiet_cluster(
 
     async def main(loop: VirtualLoop) -> None:
         quiet = QuietCluster(loop, broker_count, seed)
-        await quiet.cluster.start()
-        admin = quiet.client("admin")
-        await Admin(admin).create_topic("t", 2, 3, {"internal.segment.bytes": "1024"})
-        admin.close()
-        await asyncio.sleep(1)  # Until every broker has heard of it.
-        await test(quiet)
-        await quiet.cluster.shut_down()
+        with quiet.trace.listening():
+            await quiet.cluster.start()
+            admin = quiet.client("admin")
+            await Admin(admin).create_topic("t", 2, 3, {"internal.segment.bytes": "1024"})
+            admin.close()
+            await asyncio.sleep(1)  # Until every broker has heard of it.
+            await test(quiet)
+            await quiet.cluster.shut_down()
 
     run_virtual(main)

@@ -47,6 +47,8 @@ class ProducerIds:
 
     def _taken(self, task: asyncio.Task[None]) -> None:
         self._taking = None
+        if not task.cancelled():
+            task.exception()  # Whoever waited for it may have left.
 
     async def _take_block(self) -> None:
         block = await self._take()

@@ -151,6 +151,7 @@ class SimulatedFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         self._node.change(offset, data)
         self._node.modified_ms = self._disk.now_ms()
+        self._disk.on_write(self.path)
 
     def truncate(self, size: int) -> None:
         self._check("truncate")
@@ -207,10 +208,12 @@ class SimulatedDisk:
         self._pace = pace
         self._root = _FolderNode()
         self._locked: set[str] = set()
-        self._capacity_bytes = capacity_bytes
+        self._capacity_bytes = self._usual_capacity_bytes = capacity_bytes
         self._used_bytes = 0
         self.now_ms = now_ms
         self.faults: list[Fault] = []
+        self.on_write: Callable[[str], None] = lambda path: None
+        """Told of every write to a file, when it has happened."""
         self.boot_count = 0
 
     # What a test does to it
@@ -241,6 +244,27 @@ class SimulatedDisk:
 
     def fill_up(self, *, free_bytes: int = 0) -> None:
         self._capacity_bytes = self._used_bytes + free_bytes
+
+    def heal(self) -> None:
+        """Nothing fails any more, and there is room again."""
+        self.faults.clear()
+        self._capacity_bytes = self._usual_capacity_bytes
+
+    def replace(self) -> None:
+        """By an empty one, while no process runs."""
+        self.boot_count += 1
+        self._locked.clear()
+        self._root = _FolderNode()
+        self._used_bytes = 0
+        self.heal()
+
+    def files(self, folder: str) -> list[str]:
+        """The paths of all in it and below, without regard to faults."""
+        found: list[str] = []
+        for name, node in sorted(self._folder(folder).entries.items()):
+            path = f"{folder}/{name}"
+            found += self.files(path) if isinstance(node, _FolderNode) else [path]
+        return found
 
     def evict(self, path: str) -> None:
         """Out of the page cache, until it is read."""

@@ -6,7 +6,10 @@ order of callbacks is the order in which they became due.
 With random numbers of its own the loop is a busy one. Each turn takes time, so what becomes due
 meanwhile finds callbacks before it in the queue, as on a real loop; without, whatever an event sets
 off has come to its end before the next event. And tasks that are ready in the same turn run in any
-order: asyncio promises one for callbacks, and none for tasks that wait for different things.
+order: asyncio promises one for callbacks, and none for tasks that wait for different things. Where
+tasks have priorities, one of them goes before another again and again, until one is given another
+priority: so few changes make orders that chance alone would rarely make (Burckhardt et al., "A
+randomized scheduler with probabilistic guarantees of finding bugs").
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ T = TypeVar("T")
 EPOCH_MS = 1_704_067_200_000
 
 _TURN_S_MAX = 0.002
+
+_PRIORITY_CHANGE_CHANCE = 0.01
 
 _END_ROUNDS = 3
 
@@ -84,10 +89,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     _ready: _ReadyQueue
     _scheduled: list[asyncio.TimerHandle]
 
-    def __init__(self, rng: random.Random | None = None) -> None:
+    def __init__(self, rng: random.Random | None = None, *, has_priorities: bool = False) -> None:
         super().__init__()
         self.now_s = 0.0
         self._rng = rng
+        self._has_priorities = has_priorities
+        self._priorities: weakref.WeakKeyDictionary[object, float] = weakref.WeakKeyDictionary()
         self._ready = _ReadyQueue()
         self._begun_pauses: list[Pause] = []
         self._selector = _JumpingSelector(self)
@@ -162,10 +169,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if _is_task(handle) and counts[id(causes[index])] == 1
         ]
         if len(free) > 1:
-            shuffled = rng.sample(free, len(free))
             handles = list(self._ready)
+            if self._has_priorities:
+                shuffled = sorted(free, key=lambda index: self._priority(handles[index], rng))
+            else:
+                shuffled = rng.sample(free, len(free))
             for index, other in zip(free, shuffled, strict=True):
                 self._ready[index] = handles[other]
+
+    def _priority(self, handle: asyncio.Handle, rng: random.Random) -> float:
+        task = _owner(handle)
+        if task not in self._priorities or rng.random() < _PRIORITY_CHANGE_CHANCE:
+            self._priorities[task] = rng.random()
+        return self._priorities[task]
 
     def _write_to_self(self) -> None:
         pass  # There is no other thread that could wake this one.
@@ -217,10 +233,13 @@ class VirtualClock:
 
 
 def run_virtual(
-    main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], *, rng: random.Random | None = None
+    main: Callable[[VirtualLoop], Coroutine[Any, Any, T]],
+    *,
+    rng: random.Random | None = None,
+    has_priorities: bool = False,
 ) -> T:
     """Runs a coroutine to its end on a loop of its own; with `rng`, on a busy one."""
-    loop = VirtualLoop(rng)
+    loop = VirtualLoop(rng, has_priorities=has_priorities)
     try:
         return loop.run_until_complete(main(loop))
     finally:

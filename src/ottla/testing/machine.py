@@ -18,6 +18,7 @@ from typing import Any, cast
 from ottla.broker import Broker
 from ottla.config.broker import BrokerConfig
 from ottla.kernel.transport import Listener, Network, Receiver, Transport
+from ottla.storage.file_names import LOG_SUFFIX
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.disk_pace import DiskPace
 from ottla.testing.loop import Pause, VirtualClock, VirtualLoop
@@ -25,6 +26,11 @@ from ottla.testing.network import SimulatedListener
 from ottla.testing.remote_store import RemoteStore
 from ottla.testing.store import MemoryEnsemble, MemoryStore
 from ottla.testing.workers import SimulatedWorkers
+
+APPEND = "append"
+"""To a segment, by a leader or a follower."""
+STORE_WRITE = "store write"
+"""To the coordination store, whose answer is still to come."""
 
 _process: ContextVar[SimulatedProcess | None] = ContextVar("process", default=None)
 
@@ -65,7 +71,7 @@ class SimulatedProcess:
         self.is_dead = False
         self._pause: Pause | None = None
         self._clock = VirtualClock(loop, skew_ms=skew_ms)
-        self._workers = SimulatedWorkers(loop, rng)
+        self.workers = SimulatedWorkers(loop, rng)
         self.store = (
             MemoryStore(ensemble)
             if session_timeout_s is None
@@ -76,7 +82,7 @@ class SimulatedProcess:
             clock=self._clock,
             disk=disk,
             network=self,
-            workers=self._workers,
+            workers=self.workers,
             store=self.store,
             rng=rng,
             boot_id=boot_id,
@@ -127,7 +133,7 @@ class SimulatedProcess:
         for transport in self._connected:
             transport.close()
         self._clock.stop()
-        self._workers.die()
+        self.workers.die()
         for task in self._tasks:
             task.cancel()
         if isinstance(self.store, RemoteStore):
@@ -233,6 +239,9 @@ class SimulatedMachine:
             now_ms=VirtualClock(loop, skew_ms=skew_ms).now_ms,
             pace=DiskPace(rng, loop) if takes_time_to_write else None,
         )
+        self.disk.on_write = self._wrote
+        self.on_event: Callable[[str], None] = lambda event: None
+        """Told of what its broker has just done: `APPEND` and `STORE_WRITE`."""
         self._boot_count = 1
         self._running: SimulatedProcess | None = None
         loop.set_task_factory(cast("Any", _make_task))
@@ -260,6 +269,11 @@ class SimulatedMachine:
         assert isinstance(self._running.store, RemoteStore), "the store has no session time-out"
         return self._running.store
 
+    @property
+    def workers(self) -> SimulatedWorkers:
+        assert self._running is not None, "the broker does not run"
+        return self._running.workers
+
     async def start(self) -> None:
         assert self._running is None, "the broker runs"
         self._running = self._new_process()
@@ -278,8 +292,12 @@ class SimulatedMachine:
         """From the next start on."""
         self._settings |= settings
 
+    def _wrote(self, path: str) -> None:
+        if path.endswith(LOG_SUFFIX):
+            self.on_event(APPEND)
+
     def _new_process(self) -> SimulatedProcess:
-        return SimulatedProcess(
+        process = SimulatedProcess(
             BrokerConfig(self._settings),
             self._loop,
             self._rng,
@@ -291,6 +309,9 @@ class SimulatedMachine:
             skew_ms=self._skew_ms,
             session_timeout_s=self._session_timeout_s,
         )
+        if isinstance(process.store, RemoteStore):
+            process.store.on_write = lambda: self.on_event(STORE_WRITE)
+        return process
 
     async def stop(self) -> None:
         assert self._running is not None, "the broker does not run"
@@ -323,6 +344,12 @@ class SimulatedMachine:
         self._end()
         self._boot_count += 1
         self.disk.crash()
+
+    def lose_disk(self) -> None:
+        """It breaks for good. When the broker starts again it has another one, an empty one."""
+        self._end()
+        self._boot_count += 1
+        self.disk.replace()
 
     def _end(self) -> None:
         assert self._running is not None, "the broker does not run"

@@ -10,6 +10,7 @@ arrives once the way is healed. Resetting ends connections at both ends.
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +21,8 @@ from ottla.kernel.transport import Listener, Part, Receiver, Transport
 from ottla.testing.loop import VirtualLoop
 
 _FIRST_EPHEMERAL_PORT = 40_000
+_WAIT_CHANCE = 0.1
+_WAIT_S_MAX = 0.05
 CLIENT = "client"
 LOCALHOST = "localhost"
 
@@ -44,6 +47,8 @@ class SimulatedTransport:
         self._held: list[memoryview | None] = []  # None is the end.
         self._arrived: deque[memoryview] = deque()
         self._last_arrival_s = 0.0
+        self._unsent: deque[Part] = deque()
+        self._is_waiting = False
         self._is_paused = False
         self._is_closed = False
         self._other: SimulatedTransport
@@ -58,11 +63,40 @@ class SimulatedTransport:
     def send(self, parts: Sequence[Part]) -> None:
         if self._is_closed:
             return
-        content = b"".join(
-            part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts
-        )
-        for chunk in self._network.pieces(content):
-            self._other.arrive_later(chunk)
+        self._unsent.extend(parts)
+        self.unsent_byte_count += sum(map(len, parts))
+        if not self._is_waiting:
+            self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        """A slice of a file is read when its turn has come: now, or when the socket has room for
+        it. The file may have changed by then."""
+        while self._unsent and not self._is_closed:
+            part = self._unsent[0]
+            must_ask = isinstance(part, FileSlice) and not self._is_waiting
+            if must_ask and (delay_s := self._network.wait_s()) > 0:
+                self._is_waiting = True
+                call_later = self._network.loop.call_later
+                call_later(delay_s, self._go_on, context=self.context)
+                return
+            self._is_waiting = False
+            try:
+                content = part.read() if isinstance(part, FileSlice) else bytes(part)
+                if len(content) < len(part):
+                    raise OSError(errno.EIO, "the file became shorter while it was sent")
+            except OSError as error:  # The frame cannot be finished.
+                self.lose(error)
+                self._other.lose_later()
+                return
+            self._unsent.popleft()
+            self.unsent_byte_count -= len(part)
+            for chunk in self._network.pieces(content):
+                self._other.arrive_later(chunk)
+
+    def _go_on(self) -> None:
+        self._send_unsent()
+        if not self._is_closed and self._receiver is not None:
+            self._receiver.bytes_sent()
 
     def pause_reading(self) -> None:
         self._is_paused = True
@@ -81,7 +115,8 @@ class SimulatedTransport:
         if self._network.is_cut(self.peer_host, self.host):
             self._held.append(chunk)
             return
-        self._last_arrival_s = max(self._network.arrival_s(), self._last_arrival_s + 1e-6)
+        due_s = self._network.arrival_s(self.peer_host, self.host)
+        self._last_arrival_s = max(due_s, self._last_arrival_s + 1e-6)
         call_at = self._network.loop.call_at
         if chunk is None:
             call_at(self._last_arrival_s, self.lose, None, context=self.context)
@@ -101,6 +136,8 @@ class SimulatedTransport:
             self._is_closed = True
             self._network.closed(self)
             self._arrived.clear()
+            self._unsent.clear()
+            self.unsent_byte_count = 0
             # Later, when there is a receiver: whoever accepts a connection may refuse it.
             self._network.loop.call_soon(self._lost, error, context=self.context)
 
@@ -195,6 +232,9 @@ class SimulatedNetwork:
         self._open: dict[SimulatedTransport, None] = {}
         self._cuts: set[tuple[str, str]] = set()
         self._was_healed = asyncio.Event()
+        self.slow_ways: dict[tuple[str, str], float] = {}
+        """By sender and receiver: the longest that something takes, where that is not as usual.
+        What is sent on other connections overtakes it."""
 
     def host(self, name: str) -> SimulatedHost:
         return SimulatedHost(self, name)
@@ -269,8 +309,13 @@ class SimulatedNetwork:
     def closed(self, transport: SimulatedTransport) -> None:
         self._open.pop(transport, None)
 
-    def arrival_s(self) -> float:
-        return self.loop.now_s + self._rng.uniform(0, self._latency_s_max)
+    def arrival_s(self, sender: str, receiver: str) -> float:
+        latency_s_max = self.slow_ways.get((sender, receiver), self._latency_s_max)
+        return self.loop.now_s + self._rng.uniform(0, latency_s_max)
+
+    def wait_s(self) -> float:
+        """Until the socket takes the next part of a file."""
+        return self._rng.uniform(0, _WAIT_S_MAX) if self._rng.random() < _WAIT_CHANCE else 0.0
 
     def pieces(self, content: bytes) -> list[memoryview]:
         """Of any size: a reader must not rely on where they end."""

@@ -67,6 +67,8 @@ class RemoteStore(SingleOperations):
         self._ensemble_heard_s = 0.0
         self._is_answer_lost = False
         self._is_dead = False
+        self.on_write: Callable[[], None] = lambda: None
+        """Told of each write when it has happened, and before the client hears of it."""
 
     # -- faults -----------------------------------------------------------------------------
 
@@ -240,6 +242,8 @@ class RemoteStore(SingleOperations):
         except StoreError as error:
             self._come_back(partial(self._fail, future, error))
         else:
+            if is_write:
+                self.on_write()
             if is_write and self._is_answer_lost:
                 self._is_answer_lost = False
                 self._ensemble.lost_answer_count += 1

@@ -10,8 +10,18 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ottla.testing.loop import VirtualLoop
 
+DELAY_S_MAX = 0.002
+
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_calls_under_way: list[object] = []
+
+
+def is_in_worker() -> bool:
+    """Whether whoever asks would be in a thread of its own."""
+    return bool(_calls_under_way)
 
 
 class _Call(Generic[T]):
@@ -31,10 +41,16 @@ class _Call(Generic[T]):
         loop = self._workers.loop
         began_s = loop.now_s
         if not self.future.cancelled() and self._workers.is_open:
+            # A thread of its own would have no loop: whoever asks for one there is refused.
+            asyncio._set_running_loop(None)
+            _calls_under_way.append(self)
             try:
                 self._result = self._call()
             except Exception as error:
                 self._error = error
+            finally:
+                _calls_under_way.pop()
+                asyncio._set_running_loop(loop)
         ended_s, loop.now_s = loop.now_s, began_s
         return ended_s
 
@@ -54,13 +70,13 @@ class SimulatedWorkers:
     as with threads, unless they are ordered."""
 
     def __init__(
-        self, loop: VirtualLoop, rng: random.Random, *, delay_s_max: float = 0.002
+        self, loop: VirtualLoop, rng: random.Random, *, delay_s_max: float = DELAY_S_MAX
     ) -> None:
         self.loop = loop
         self.is_open = True
         self.is_dead = False
         self._rng = rng
-        self._delay_s_max = delay_s_max
+        self.delay_s_max = delay_s_max
         self._ordered: dict[str, _OrderedWorkers] = {}
 
     def submit(
@@ -82,7 +98,7 @@ class SimulatedWorkers:
         self.is_dead = True
 
     def due_s(self) -> float:
-        return self.loop.now_s + self._rng.uniform(0, self._delay_s_max)
+        return self.loop.now_s + self._rng.uniform(0, self.delay_s_max)
 
     def _run(self, call: _Call[Any]) -> None:
         ended_s = call.run()

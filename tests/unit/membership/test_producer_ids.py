@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 
 import pytest
@@ -98,5 +99,33 @@ def test_callers_at_once_never_share_an_id() -> None:
         ids = ProducerIds(blocks_of_controller(controller.ask, BrokerId(7), lambda: 42))
         given = await asyncio.gather(*(ids.next() for _ in range(10)))
         assert sorted(given) == list(range(10))
+
+    asyncio.run(main())
+
+
+def test_a_refusal_that_nobody_waits_for_any_more_is_no_error_of_the_loop() -> None:
+    """The client has left meanwhile. In Python 3.11 `shield` then leaves it to others to ask."""
+
+    async def main() -> None:
+        unhandled: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: unhandled.append(context)
+        )
+        answered = asyncio.Event()
+
+        async def refuse(_: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+            await answered.wait()
+            return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+        ids = ProducerIds(blocks_of_controller(refuse, BrokerId(7), lambda: 42))
+        asking = asyncio.create_task(ids.next())
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking])
+        answered.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gc.collect()
+        assert unhandled == []
 
     asyncio.run(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ottla.testing.history.anomaly import AnomalyKind
-from ottla.testing.simulation.faults import KINDS
+from ottla.testing.simulation.fault_kinds import KINDS
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "proof.md").read_text()
 

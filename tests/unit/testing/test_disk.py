@@ -164,3 +164,35 @@ def test_a_flipped_bit_is_there_for_good() -> None:
     assert file.read_at(0, 3) == b"acc"
     disk.crash(keep_unsynced=False)
     assert disk.read_file("/file") == b"ac"
+
+
+def test_whoever_listens_hears_of_writes_that_have_happened() -> None:
+    disk = _disk()
+    written: list[str] = []
+    disk.on_write = written.append
+    file = disk.open("/d/a", create=True)
+    file.write_at(0, [b"a"])
+    disk.fail(Fault("write_at"))
+    with pytest.raises(OSError, match="Input/output"):
+        file.write_at(1, [b"b"])
+    assert written == ["/d/a"]
+
+
+def test_what_is_healed_works_and_has_room() -> None:
+    disk = _disk()
+    disk.fail(Fault("write_at"))
+    disk.fill_up()
+    disk.heal()
+    disk.open("/d/a", create=True).write_at(0, [b"content"])
+    disk.make_folders("/d/e")
+    disk.open("/d/e/b", create=True)
+    assert disk.files("/d") == ["/d/a", "/d/e/b"]
+
+
+def test_a_replaced_disk_is_empty_and_its_files_are_closed() -> None:
+    disk = _disk()
+    file = disk.open("/d/a", create=True)
+    disk.replace()
+    assert not disk.exists("/d")
+    with pytest.raises(OSError, match="closed"):
+        file.size()

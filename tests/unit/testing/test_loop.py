@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextvars import Context, ContextVar, copy_context
+from itertools import pairwise
 
 import pytest
 
@@ -108,6 +109,30 @@ def test_tasks_that_are_ready_together_run_in_any_order_and_callbacks_in_theirs(
     assert {tuple(name for name in run if name.isdigit()) for run in runs} == {("0", "1", "2")}
     assert len({tuple(name for name in run if name.isalpha()) for run in runs}) > 1
     assert runs == [run_busy(seed) for seed in range(20)]
+
+
+def test_with_priorities_one_task_goes_before_another_for_a_while() -> None:
+    """Without, every turn would have an order of its own."""
+
+    async def main(loop: VirtualLoop) -> list[str]:
+        seen: list[str] = []
+
+        async def run(name: str) -> None:
+            for _ in range(200):
+                seen.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(run(name) for name in ("a", "b", "c")))
+        return seen
+
+    def change_count(seed: int, *, has_priorities: bool) -> int:
+        seen = run_virtual(main, rng=random.Random(seed), has_priorities=has_priorities)
+        turns = [tuple(seen[index : index + 3]) for index in range(0, len(seen), 3)]
+        assert all({*turn} == {"a", "b", "c"} for turn in turns)
+        return sum(one != two for one, two in pairwise(turns))
+
+    assert all(0 < change_count(seed, has_priorities=True) < 20 for seed in range(5))
+    assert all(change_count(seed, has_priorities=False) > 100 for seed in range(5))
 
 
 def test_tasks_that_wait_for_the_same_future_go_on_in_the_order_in_which_they_asked() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from ottla.kernel.disk import FileSlice
 from ottla.kernel.transport import Transport
-from ottla.testing.disk import SimulatedDisk
+from ottla.testing.disk import Fault, SimulatedDisk
 from ottla.testing.loop import VirtualLoop, run_virtual
-from ottla.testing.network import SimulatedListener, SimulatedNetwork
+from ottla.testing.network import CLIENT, LOCALHOST, SimulatedListener, SimulatedNetwork
 from tests.support.receiver import NotingReceiver, RefusingReceiver
 
 PORT = 9092
@@ -67,6 +67,71 @@ def test_bytes_arrive_late_in_pieces_and_in_order(seed: int) -> None:
         assert pair.client.received == b"back"
 
     run(scenario, seed)
+
+
+def test_a_file_that_cannot_be_read_ends_the_connection() -> None:
+    async def scenario(pair: Pair) -> None:
+        disk = SimulatedDisk(random.Random(0))
+        file = disk.open("/file", create=True)
+        file.write_at(0, [b"0123456789"])
+        disk.fail(Fault("read_at"))
+        pair.client.transport.send([b"head", FileSlice(file, 2, 3)])
+        await asyncio.sleep(1)
+        assert pair.server.received == b"head"
+        assert pair.client.is_lost
+        assert pair.server.is_lost
+
+    run(scenario)
+
+
+def test_a_slice_is_read_when_the_socket_takes_it() -> None:
+    """Which may be later than it was sent: what was sent after it waits, too."""
+
+    async def scenario(pair: Pair) -> None:
+        disk = SimulatedDisk(random.Random(0))
+        waited_count = 0
+        for number in range(100):
+            file = disk.open(f"/{number}", create=True)
+            file.write_at(0, [b"old"])
+            before = len(pair.server.received)
+            pair.client.transport.send([FileSlice(file, 0, 3)])
+            pair.client.transport.send([b"end"])
+            is_waiting = pair.client.transport.unsent_byte_count == 6
+            file.write_at(0, [b"new"])
+            await asyncio.sleep(1)
+            expected = b"newend" if is_waiting else b"oldend"
+            assert pair.server.received[before:] == expected
+            waited_count += is_waiting
+        assert 0 < waited_count < 50
+        assert pair.client.later_sends == waited_count
+
+    run(scenario)
+
+
+def test_a_file_that_became_shorter_ends_the_connection() -> None:
+    async def scenario(pair: Pair) -> None:
+        disk = SimulatedDisk(random.Random(0))
+        pair.client.transport.send([FileSlice(disk.open("/file", create=True), 2, 3)])
+        await asyncio.sleep(1)
+        assert pair.server.received == b""
+        assert pair.client.is_lost
+
+    run(scenario)
+
+
+def test_what_takes_a_slow_way_is_late_and_in_order() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.network.slow_ways[CLIENT, LOCALHOST] = 100.0
+        pair.client.transport.send([b"a"])
+        pair.client.transport.send([b"b"])
+        pair.server.transport.send([b"c"])
+        await asyncio.sleep(1)
+        assert pair.server.received == b""
+        assert pair.client.received == b"c"
+        await asyncio.sleep(100)
+        assert pair.server.received == b"ab"
+
+    run(scenario)
 
 
 def test_nothing_is_delivered_while_paused() -> None:

@@ -131,3 +131,15 @@ def test_a_write_whose_answer_is_lost_has_happened_and_the_connection_is_another
         assert sessions.states[1:] == suspended + suspended
 
     run(scenario)
+
+
+def test_whoever_listens_hears_of_writes_before_the_client_does() -> None:
+    async def scenario(sessions: Sessions) -> None:
+        heard: list[bool] = []
+        sessions.one.on_write = lambda: heard.append(writing.done())
+        await sessions.one.exists("/")
+        writing = asyncio.create_task(sessions.one.create("/a"))
+        await writing
+        assert heard == [False]
+
+    run(scenario)

@@ -135,3 +135,13 @@ def test_what_dies_with_its_process_may_be_done_and_nobody_hears_of_it() -> None
         return done
 
     assert run_virtual(main) == ["first"]
+
+
+def test_a_worker_has_no_loop() -> None:
+    async def main(loop: VirtualLoop) -> None:
+        workers = SimulatedWorkers(loop, random.Random(0))
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            await workers.submit(asyncio.get_running_loop)
+        assert asyncio.get_running_loop() is loop
+
+    run_virtual(main)

@@ -84,6 +84,13 @@ class Facts:
             return True
         return self.outcome_of(record) is Outcome.COMMITTED
 
+    def is_deleted(self, record: SentRecord) -> bool:
+        """Below the log's start: whether it ever was there nobody can say any more."""
+        log = self.logs.get(record.send.partition)
+        if log is None:
+            return False
+        return log.start_offset > (0 if record.offset is None else record.offset)
+
     def outcome_of(self, record: SentRecord) -> Outcome:
         """As its producer was told; what that does not know, the log may."""
         told = self._told(record)

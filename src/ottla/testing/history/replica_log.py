@@ -52,8 +52,10 @@ def read_replica_logs(disk: Disk, broker_id: int, log_dir: str, topic: str) -> l
             continue
         partition = found.topic_partition
         if partition.topic == topic:
-            start_offset = starts.get(partition, 0)
-            batches = _read_batches(disk, f"{log_dir}/{name}", start_offset)
+            # A checkpoint has it only where it is not where the first segment begins.
+            folder = f"{log_dir}/{name}"
+            start_offset = max(starts.get(partition, 0), _first_segment(disk, folder))
+            batches = _read_batches(disk, folder, start_offset)
             logs.append(
                 ReplicaLog(
                     broker_id, partition, start_offset, marks.get(partition, 0), tuple(batches)
@@ -62,15 +64,26 @@ def read_replica_logs(disk: Disk, broker_id: int, log_dir: str, topic: str) -> l
     return logs
 
 
+def _segments(disk: Disk, folder: str) -> list[tuple[int, str]]:
+    """Where they begin, and what they are called."""
+    split = {name: file_names.split_file_name(name) for name in disk.list_folder(folder)}
+    return sorted(
+        (found[0], name)
+        for name, found in split.items()
+        if found is not None and found[1] == file_names.LOG_SUFFIX
+    )
+
+
+def _first_segment(disk: Disk, folder: str) -> int:
+    return min((base_offset for base_offset, _ in _segments(disk, folder)), default=0)
+
+
 def _read_batches(disk: Disk, folder: str, start_offset: int) -> Iterator[LoggedBatch]:
-    for name in disk.list_folder(folder):
-        split = file_names.split_file_name(name)
-        if split is None or split[1] != file_names.LOG_SUFFIX:
-            continue
+    for base_offset, name in _segments(disk, folder):
         path = f"{folder}/{name}"
         file = disk.open(path)
         try:
-            for batch in scan_valid_batches(file, disk.size(path), split[0]):
+            for batch in scan_valid_batches(file, disk.size(path), base_offset):
                 if batch.header.last_offset >= start_offset:
                     yield _logged(batch)
         finally:

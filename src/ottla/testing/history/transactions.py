@@ -29,7 +29,8 @@ def _outcomes(facts: Facts, transaction: Transaction) -> Iterator[Anomaly]:
     logged = {
         record.send.value: _logged_outcome(facts, record)
         for record in transaction.records
-        if record.is_acknowledged or _logged_outcome(facts, record) is not None
+        if not facts.is_deleted(record)
+        and (record.is_acknowledged or _logged_outcome(facts, record) is not None)
     }
     committed = [value for value, outcome in logged.items() if outcome is Outcome.COMMITTED]
     others = [value for value, outcome in logged.items() if outcome is not Outcome.COMMITTED]

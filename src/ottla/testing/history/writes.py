@@ -112,7 +112,7 @@ def _is_in_log(facts: Facts, record: SentRecord) -> bool:
     """Or was deleted from it, as old records are."""
     log = facts.logs[record.send.partition]
     if record.offset is None:
-        return False
+        return log.start_offset > 0  # Nobody knows where it was.
     logged = log.records.get(record.offset)
     if logged is None:
         return record.offset < log.start_offset
@@ -124,6 +124,8 @@ def _unseen(facts: Facts) -> Iterator[Anomaly]:
     topics = {record.partition.topic for _, poll in facts.polls for record in poll.records}
     for value, record in facts.sent.items():
         if record.send.partition.topic not in topics or value in polled:
+            continue
+        if facts.is_deleted(record):
             continue
         if record.is_acknowledged and facts.outcome_of(record) is Outcome.COMMITTED:
             yield Anomaly(

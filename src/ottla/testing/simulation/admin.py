@@ -1,5 +1,5 @@
-"""Whoever administers a simulated cluster: makes topics, grows them, deletes them, and moves
-partitions."""
+"""Whoever administers a simulated cluster: makes topics, grows and changes them, deletes
+them or some of their records, moves partitions, and has leaders elected."""
 
 from __future__ import annotations
 
@@ -26,10 +26,23 @@ from ottla.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from ottla.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+)
+from ottla.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from ottla.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.schema import Request, Response
@@ -37,6 +50,10 @@ from ottla.wire.schema import Request, Response
 R = TypeVar("R", bound=Response)
 
 TIMEOUT_MS = 1500
+PREFERRED = 0
+"""A type of elections."""
+TOPIC, SET = 2, 0
+"""A type of resources, and an operation on a setting."""
 
 
 class Admin:
@@ -65,7 +82,9 @@ class Admin:
 
         await self._client.insist(attempt, gives_up_on=frozenset())
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str) -> bool:
+        """Until it is not there any more. Whether it was this that has deleted it."""
+
         async def attempt() -> None:
             answer = await self._ask_controller(
                 DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=TIMEOUT_MS),
@@ -77,7 +96,8 @@ class Admin:
         try:
             await self._client.insist(attempt, gives_up_on=gone)
         except Refused:
-            return
+            return False
+        return True
 
     async def grow_topic(self, name: str, partition_count: int) -> None:
         async def attempt() -> None:
@@ -116,6 +136,53 @@ class Admin:
             await self._client.insist(attempt, gives_up_on=refusals)
         except Refused:
             return  # A broker of them is not alive now, say.
+
+    async def delete_records(self, partition: TopicPartition, before_offset: int) -> int | None:
+        """Returns where the log starts then; None when it was refused, or nobody knows."""
+        topic = DeleteRecordsTopic(
+            name=partition.topic,
+            partitions=[
+                DeleteRecordsPartition(partition_index=partition.partition, offset=before_offset)
+            ],
+        )
+        try:
+            answer = await self._client.ask(
+                await self._client.leader_of(partition),
+                DeleteRecordsRequest(topics=[topic], timeout_ms=TIMEOUT_MS),
+                DeleteRecordsResponse,
+            )
+            check(answer.topics[0].partitions[0].error_code)
+        except (OSError, Refused):
+            self._client.forget_leader(partition)
+            return None
+        return answer.topics[0].partitions[0].low_watermark
+
+    async def elect_preferred_leaders(self) -> None:
+        """Of all partitions. Once."""
+        request = ElectLeadersRequest(
+            election_type=PREFERRED, topic_partitions=None, timeout_ms=TIMEOUT_MS
+        )
+        try:
+            answer = await self._ask_controller(request, ElectLeadersResponse)
+            check(answer.error_code)
+        except (OSError, Refused):
+            return
+
+    async def alter_topic(self, name: str, key: str, value: str) -> None:
+        changed = AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=name,
+            configs=[AlterableConfig(name=key, config_operation=SET, value=value)],
+        )
+
+        async def attempt() -> None:
+            answer = await self._ask_controller(
+                IncrementalAlterConfigsRequest(resources=[changed], validate_only=False),
+                IncrementalAlterConfigsResponse,
+            )
+            check(answer.responses[0].error_code)
+
+        await self._client.insist(attempt, gives_up_on=frozenset())
 
     async def _ask_controller(self, request: Request, response_class: type[R]) -> R:
         found = await self._client.ask_any(MetadataRequest(topics=[]), MetadataResponse)

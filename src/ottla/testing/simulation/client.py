@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.client.connection import ClientConnection
+from ottla.kernel.eager import begin
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.transport import Network
@@ -39,6 +40,21 @@ class Refused(Exception):
 def check(code: int) -> None:
     if code:
         raise Refused(code)
+
+
+def _retrieve(call: asyncio.Task[R]) -> None:
+    """Whoever waited may be gone."""
+    if not call.cancelled():
+        call.exception()
+
+
+def _answer(call: asyncio.Task[R], failure: OSError) -> R | OSError:
+    if not call.done() or call.cancelled():
+        return failure
+    error = call.exception()
+    if error is None:
+        return call.result()
+    return error if isinstance(error, OSError) else failure
 
 
 class SimulatedClient:
@@ -79,22 +95,49 @@ class SimulatedClient:
         time, as with every Kafka client."""
         if version is None:
             version = APIS[ApiKey(request.API_KEY)].advertised_versions[-1]
-        connection = self._connections.get(broker_id)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                if connection is None or connection.is_lost:
-                    host, port = self._addresses[broker_id]
-                    connection = await ClientConnection.open(
-                        self._network, host, port, client_id=self.name
-                    )
-                    self._connections[broker_id] = connection
+                connection = await self._connect(broker_id)
                 return await connection.call(request, response_class, version)
         except OSError:
-            if connection is not None:
-                connection.close()
-                if self._connections.get(broker_id) is connection:
-                    del self._connections[broker_id]
+            self._disconnect(broker_id)
             raise
+
+    async def ask_in_a_row(
+        self, broker_id: int, requests: Sequence[Request], response_class: type[R], version: int
+    ) -> list[R | OSError]:
+        """On one connection, none of them waiting for the answer to the one before."""
+        calls: list[asyncio.Task[R]] = []
+        failure: OSError = TimeoutError()
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                connection = await self._connect(broker_id)
+                for request in requests:
+                    call = begin(connection.call(request, response_class, version))
+                    assert isinstance(call, asyncio.Task), "an answer takes time"
+                    call.add_done_callback(_retrieve)
+                    calls.append(call)
+                await asyncio.wait(calls)
+        except OSError as error:
+            failure = error
+        answers = [_answer(call, failure) for call in calls]
+        answers += [failure] * (len(requests) - len(calls))
+        if any(isinstance(answer, OSError) for answer in answers):
+            self._disconnect(broker_id)
+        return answers
+
+    async def _connect(self, broker_id: int) -> ClientConnection:
+        connection = self._connections.get(broker_id)
+        if connection is None or connection.is_lost:
+            host, port = self._addresses[broker_id]
+            connection = await ClientConnection.open(self._network, host, port, client_id=self.name)
+            self._connections[broker_id] = connection
+        return connection
+
+    def _disconnect(self, broker_id: int) -> None:
+        connection = self._connections.pop(broker_id, None)
+        if connection is not None:
+            connection.close()
 
     async def ask_any(self, request: Request, response_class: type[R]) -> R:
         broker_id = self.rng.choice(sorted(self._addresses))
@@ -148,6 +191,9 @@ class SimulatedClient:
             check(found.error_code)
             self._coordinators[kind, key] = found.node_id
         return await self.ask(self._coordinators[kind, key], request, response_class, version)
+
+    def known_coordinator(self, kind: int, key: str) -> int | None:
+        return self._coordinators.get((kind, key))
 
     def forget_coordinators(self) -> None:
         self._coordinators.clear()

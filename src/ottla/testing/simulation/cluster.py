@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ottla.broker import Broker
@@ -24,6 +25,8 @@ from ottla.testing.simulation.trace import Trace
 from ottla.testing.store import Changes, MemoryEnsemble
 
 PORT = 9092
+STATE_CHANGE = "state change"
+"""A role, an ISR, a leader, the controller, a session: what `kernel/state_change_log.py` tells."""
 _RESTART_S_MAX = 0.5
 
 
@@ -84,7 +87,15 @@ class SimulatedCluster:
         self._known: set[int] = set()
         """Who was started before."""
         self._supervisors: list[asyncio.Task[None]] = []
+        self.on_event: Callable[[str, int], None] = lambda event, broker_id: None
+        """Told of what a broker has just done."""
+        for broker_id, machine in self.machines.items():
+            machine.on_event = partial(self._tell_of, broker_id)
+        trace.on_state_change = partial(self._tell_of, event=STATE_CHANGE)
         self.ensemble.begin_session(self)
+
+    def _tell_of(self, broker_id: int, event: str) -> None:
+        self.on_event(event, broker_id)
 
     def hear(self, changes: Changes) -> None:
         """What the controller decides is worth a line."""
@@ -174,6 +185,12 @@ class SimulatedCluster:
         self._happened(broker_id, "loses its power", Mark.ENDED)
         self._ended(broker_id)
         self.machines[broker_id].lose_power()
+
+    def lose_disk(self, broker_id: int) -> None:
+        self.counts["disks replaced"] += 1
+        self._happened(broker_id, "gets an empty disk", Mark.ENDED)
+        self._ended(broker_id)
+        self.machines[broker_id].lose_disk()
 
     def pause(self, broker_id: int) -> None:
         self.counts["pauses"] += 1

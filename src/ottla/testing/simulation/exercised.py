@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ottla.testing.history.events import Acknowledged, Ended, Event, Outcome
 from ottla.testing.simulation.cluster import SimulatedCluster
-from ottla.testing.simulation.faults import KINDS
+from ottla.testing.simulation.fault_kinds import KINDS
 
 NAMES = (
     "elections",
@@ -20,6 +20,7 @@ NAMES = (
     "store answers lost",
     "kills",
     "losses of power",
+    "disks replaced",
     "brokers that gave up",
     "pauses",
     "clean stops",

@@ -11,15 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from ottla.coordination import znodes
 from ottla.kernel.ids import TopicPartition
 from ottla.testing.simulation.cluster import SimulatedCluster, host_of
+from ottla.testing.workers import DELAY_S_MAX as WORKER_DELAY_S_MAX
 
 Fault = Callable[["Faults"], Coroutine[Any, Any, None]]
+
+ACKNOWLEDGED = "acknowledged"
+"""A client has just been told so, by the leader of a partition."""
+TRANSACTION_STEP = "transaction step"
+"""A client is asking the coordinator of its transaction for something."""
 
 
 class Faults:
@@ -42,7 +48,9 @@ class Faults:
         self._seed = cluster.rng.getrandbits(64)
         self._kept = kept
         self._counts: Counter[str] = Counter()
-        self.on_acknowledged: Callable[[int], None] | None = None
+        self.listeners: defaultdict[str, list[Callable[[int], None]]] = defaultdict(list)
+        """By event: those who want to know which broker it was."""
+        cluster.on_event = self.happened
         self._tasks: list[asyncio.Task[None]] = []
         self._cuts: set[tuple[str, str]] = set()
         self._tail_lost_by: int | None = None
@@ -53,13 +61,17 @@ class Faults:
 
     def acknowledged(self, partition: TopicPartition) -> None:
         """A client has just been told so."""
-        if self.on_acknowledged is not None:
+        if ACKNOWLEDGED in self.listeners:
             leader = self.cluster.leader_of(partition)
             if leader in self.cluster.running():
-                self.on_acknowledged(leader)
+                self.happened(ACKNOWLEDGED, leader)
+
+    def happened(self, event: str, broker_id: int) -> None:
+        for listener in self.listeners.get(event, ()):
+            listener(broker_id)
 
     async def heal(self) -> None:
-        self.on_acknowledged = None
+        self.listeners.clear()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -68,13 +80,16 @@ class Faults:
             if not task.cancelled():
                 task.result()
         cluster = self.cluster
+        cluster.network.slow_ways.clear()
         for sender, receiver in sorted(self._cuts):
             cluster.network.heal(sender, receiver)
         for broker_id, machine in cluster.machines.items():
             cluster.resume(broker_id)
             cluster.wanted[broker_id] = True
+            machine.disk.heal()
             if machine.is_running:
                 machine.remote_store.heal()
+                machine.workers.delay_s_max = WORKER_DELAY_S_MAX
 
     # -- tools --------------------------------------------------------------------------------
 
@@ -146,7 +161,7 @@ async def kill_whoever_acknowledged(faults: Faults) -> None:
         if faults.rng.random() < 0.02 and faults.strikes(kill_whoever_acknowledged):
             cluster.kill(leader)
 
-    faults.on_acknowledged = acknowledged
+    faults.listeners[ACKNOWLEDGED].append(acknowledged)
     await asyncio.get_running_loop().create_future()
 
 
@@ -158,7 +173,7 @@ async def pause_whoever_acknowledged(faults: Faults) -> None:
             faults.cluster.pause(leader)
             paused.put_nowait(leader)
 
-    faults.on_acknowledged = acknowledged
+    faults.listeners[ACKNOWLEDGED].append(acknowledged)
     while True:
         broker_id = await paused.get()
         await faults.wait(2)
@@ -197,6 +212,22 @@ async def restart_cleanly(faults: Faults) -> None:
         cluster.wanted[broker_id] = True
 
 
+async def roll(faults: Faults) -> None:
+    """All of them, one after another, each when the one before is in sync again: as an operator
+    does it."""
+    cluster = faults.cluster
+    while True:
+        for broker_id in sorted(cluster.machines):
+            await faults.due(roll, 0.3)
+            if broker_id in cluster.running():
+                cluster.wanted[broker_id] = False
+                await cluster.stop(broker_id)
+                cluster.wanted[broker_id] = True
+            await asyncio.sleep(0.1)
+            while cluster.unhealed():
+                await asyncio.sleep(0.1)
+
+
 async def cut_between_brokers(faults: Faults) -> None:
     while True:
         await faults.due(cut_between_brokers, 2)
@@ -230,6 +261,22 @@ async def isolate(faults: Faults) -> None:
         for host in others:
             faults.heal_cut(host, host_of(broker_id))
             faults.heal_cut(host_of(broker_id), host)
+
+
+async def slow_network(faults: Faults) -> None:
+    """From one host to another: what they say to others, and others to them, overtakes it."""
+    hosts = [host_of(each) for each in faults.cluster.machines]
+    slow_ways = faults.cluster.network.slow_ways
+    while True:
+        await faults.due(slow_network, 1)
+        slow_ways.clear()
+        for _ in range(faults.rng.randint(1, 4)):
+            one = faults.rng.choice(hosts)
+            other = faults.rng.choice([each for each in hosts + faults.client_hosts if each != one])
+            way = (one, other) if faults.rng.random() < 0.5 else (other, one)
+            slow_ways[way] = faults.rng.uniform(0, 0.8)
+        faults.cluster.trace.note(f"slow: {slow_ways}")
+        await faults.wait(3)
 
 
 async def reset_connections(faults: Faults) -> None:
@@ -303,27 +350,3 @@ async def kill_controllers(faults: Faults) -> None:
         if controller_id in cluster.running():
             assert controller_id is not None
             cluster.kill(controller_id)
-
-
-KINDS: dict[str, Fault] = {
-    kind.__name__: kind
-    for kind in (
-        kill,
-        kill_and_start_at_once,
-        kill_all,
-        kill_whoever_acknowledged,
-        pause_whoever_acknowledged,
-        lose_power,
-        pause,
-        restart_cleanly,
-        cut_between_brokers,
-        isolate,
-        reset_connections,
-        cut_off_store,
-        cut_off_store_of_all,
-        lose_answers_of_store,
-        expire_sessions,
-        depose_controllers,
-        kill_controllers,
-    )
-}

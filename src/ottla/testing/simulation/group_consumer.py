@@ -13,11 +13,19 @@ from ottla.testing.history.events import (
     Assigned,
     OffsetsCommitted,
     OffsetsFetched,
+    OffsetsListed,
     Polled,
     PolledRecord,
 )
 from ottla.testing.simulation.client import GROUP, Refused, SimulatedClient, check
-from ottla.testing.simulation.reading import fetch_committed, fetch_offsets
+from ottla.testing.simulation.reading import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    fetch_committed,
+    fetch_offsets,
+    list_end_offset,
+    start_above,
+)
 from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.messages.join_group import (
     JoinGroupRequest,
@@ -71,17 +79,21 @@ class GroupConsumer:
                 await self._join()
                 await self._read()
             except Refused as refused:
-                if refused.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
-                    self._member_id = ""
-                if refused.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    raise AssertionError(
-                        f"{self._client.name} was at {self.positions}, and one is out of range"
-                    ) from refused
-                self._client.forget_coordinators()
+                self._fall_out(refused.code)
             except OSError:
-                self._client.forget_coordinators()
-            self.positions = {}
+                self._fall_out(None)
             await self._client.pause()
+        await self._leave()
+
+    def _fall_out(self, code: ErrorCode | None) -> None:
+        """Refused with a code, or left without an answer."""
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
+            self._member_id = ""
+        self._client.forget_coordinators()
+        self.positions = {}
+
+    async def _leave(self) -> None:
+        """Its session ends it."""
 
     # -- the group ------------------------------------------------------------------------
 
@@ -162,10 +174,27 @@ class GroupConsumer:
                 await self._beat()
                 if client.rng.random() < 0.5:
                     await self._commit()
+                await self._look_for_end()
             for partition in list(self.positions):
                 await self._poll(partition)
             await asyncio.sleep(client.rng.uniform(0.01, 0.1))
         await self._commit()
+
+    async def _look_for_end(self) -> None:
+        """As for its lag."""
+        client = self._client
+        if not self.positions:
+            return
+        partition = client.rng.choice(sorted(self.positions))
+        is_committed = client.rng.random() < 0.5
+        try:
+            end = await list_end_offset(
+                client, partition, READ_COMMITTED if is_committed else READ_UNCOMMITTED
+            )
+        except (OSError, Refused):
+            client.forget_leader(partition)
+        else:
+            client.history.add(OffsetsListed(client.name, {partition: end}, is_committed))
 
     async def _poll(self, partition: TopicPartition) -> None:
         client = self._client
@@ -178,7 +207,9 @@ class GroupConsumer:
             return
         except Refused as refused:
             if refused.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise
+                start = await start_above(client, partition, self.positions[partition])
+                self.positions[partition] = start
+                client.history.add(Assigned(client.name, dict(self.positions)))
             client.forget_leader(partition)
             return
         self.positions[partition] = next_offset

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.records.batch import iter_headers
 from ottla.records.control import parse_end_txn_marker
 from ottla.records.record import iter_records
-from ottla.testing.simulation.client import GROUP, SimulatedClient, check
+from ottla.testing.simulation.client import GROUP, Refused, SimulatedClient, check
 from ottla.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -30,16 +31,22 @@ from ottla.wire.messages.offset_fetch import (
 )
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 FETCH_VERSION = 12
 """The last that names topics."""
+_OUT_OF_RANGE_TRIES = 5
 
 
 async def fetch_committed(
-    client: SimulatedClient, partition: TopicPartition, offset: int, *, max_bytes: int = 1 << 20
+    client: SimulatedClient,
+    partition: TopicPartition,
+    offset: int,
+    *,
+    max_bytes: int = 1 << 20,
+    replica: int | None = None,
 ) -> tuple[list[tuple[int, str]], int]:
-    """Offsets and values that a reader of what is committed is given, and where it goes on. Raises
-    OSError and Refused."""
+    """Offsets and values that a reader of what is committed is given, and where it goes on: by the
+    leader, or by a replica. Raises OSError and Refused."""
     leader = await client.leader_of(partition)
     asked = FetchPartition(
         partition=partition.partition,
@@ -53,7 +60,8 @@ async def fetch_committed(
         isolation_level=READ_COMMITTED,
         topics=[FetchTopic(topic=partition.topic, topic_id=NO_TOPIC_ID, partitions=[asked])],
     )
-    response = await client.ask(leader, request, FetchResponse, FETCH_VERSION)
+    asked_id = leader if replica is None else replica
+    response = await client.ask(asked_id, request, FetchResponse, FETCH_VERSION)
     check(response.error_code)
     (data,) = response.responses[0].partitions
     check(data.error_code)
@@ -128,20 +136,54 @@ async def fetch_offsets(
     return offsets
 
 
-async def list_end_offset(client: SimulatedClient, partition: TopicPartition) -> int:
-    """The high watermark."""
+async def list_end_offset(
+    client: SimulatedClient, partition: TopicPartition, isolation_level: int = READ_UNCOMMITTED
+) -> int:
+    """The high watermark, or the last stable offset for one who reads what is committed."""
+    return await _list_offset(client, partition, LATEST, isolation_level)
+
+
+async def list_start_offset(client: SimulatedClient, partition: TopicPartition) -> int:
+    return await _list_offset(client, partition, EARLIEST, READ_UNCOMMITTED)
+
+
+async def _list_offset(
+    client: SimulatedClient, partition: TopicPartition, timestamp: int, isolation_level: int
+) -> int:
     leader = await client.leader_of(partition)
     asked = ListOffsetsPartition(
         partition_index=partition.partition,
         current_leader_epoch=client.leader_epochs[partition],
-        timestamp=LATEST,
+        timestamp=timestamp,
     )
     request = ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=READ_UNCOMMITTED,
+        isolation_level=isolation_level,
         topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
     )
     response = await client.ask(leader, request, ListOffsetsResponse, 7)
     (answer,) = response.topics[0].partitions
     check(answer.error_code)
     return answer.offset
+
+
+async def start_above(client: SimulatedClient, partition: TopicPartition, offset: int) -> int:
+    """Where a reader goes on who was told that its offset is out of range: where the log starts
+    now. Raises AssertionError when nothing was deleted from there on; a leader that has not yet
+    heard of a deletion may have been elected meanwhile."""
+    for _ in range(_OUT_OF_RANGE_TRIES):
+        start = await client.insist(
+            lambda: list_start_offset(client, partition), gives_up_on=frozenset()
+        )
+        if start > offset:
+            return start
+        try:
+            await client.insist(
+                lambda: fetch_committed(client, partition, offset),
+                gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
+            )
+        except Refused:
+            await client.pause()
+        else:
+            return offset
+    raise AssertionError(f"{client.name} was at {offset} of {partition}, which is out of range")

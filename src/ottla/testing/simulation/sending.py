@@ -9,7 +9,7 @@ from ottla.kernel.ids import ProducerIdAndEpoch, TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.testing.history.events import Acknowledged
-from ottla.testing.simulation.client import SimulatedClient, check
+from ottla.testing.simulation.client import Refused, SimulatedClient, check
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -17,6 +17,8 @@ from ottla.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+
+PRODUCE_VERSION = 12
 
 PRODUCE_FAILURES = frozenset(
     {
@@ -76,19 +78,44 @@ async def send_batch(
     batch: bytes,
     *,
     transactional_id: str | None = None,
-    version: int = 12,
+    version: int = PRODUCE_VERSION,
 ) -> PartitionProduceResponse:
     """One attempt, with acks=all. Raises OSError and Refused."""
+    leader = await client.leader_of(partition)
+    request = _produce(partition, batch, transactional_id)
+    return _checked(await client.ask(leader, request, ProduceResponse, version))
+
+
+async def send_batches(
+    client: SimulatedClient, partition: TopicPartition, batches: Sequence[bytes]
+) -> list[PartitionProduceResponse | OSError | Refused]:
+    """One attempt of each, all of them in flight together, in this order. Raises as `send_batch`
+    when none was sent."""
+    leader = await client.leader_of(partition)
+    requests = [_produce(partition, batch, None) for batch in batches]
+    answers: list[PartitionProduceResponse | OSError | Refused] = []
+    for answer in await client.ask_in_a_row(leader, requests, ProduceResponse, PRODUCE_VERSION):
+        try:
+            answers.append(answer if isinstance(answer, OSError) else _checked(answer))
+        except Refused as refused:
+            answers.append(refused)
+    return answers
+
+
+def _produce(
+    partition: TopicPartition, batch: bytes, transactional_id: str | None
+) -> ProduceRequest:
     # A leader patches what it is sent, also here where nothing is copied on the way.
     data = PartitionProduceData(index=partition.partition, records=memoryview(bytearray(batch)))
-    request = ProduceRequest(
+    return ProduceRequest(
         transactional_id=transactional_id,
         acks=-1,
         timeout_ms=1000,
         topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])],
     )
-    leader = await client.leader_of(partition)
-    response = await client.ask(leader, request, ProduceResponse, version)
+
+
+def _checked(response: ProduceResponse) -> PartitionProduceResponse:
     (answer,) = response.responses[0].partition_responses
     if answer.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
         check(answer.error_code)

@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import logging
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ottla.kernel import state_change_log
@@ -22,6 +24,8 @@ class Trace(logging.Handler):
         self.entries: list[Entry] = []
         self.problems: list[str] = []
         """What no broker should say or do, whatever happens to it."""
+        self.on_state_change: Callable[[int], None] = lambda broker_id: None
+        """Told whose state has just changed."""
         self._loop = loop
         self._hash = hashlib.sha256()
 
@@ -47,6 +51,19 @@ class Trace(logging.Handler):
             text = "" if error is None else "".join(traceback.format_exception(error))
             self.problems.append(f"{message}: {text}")
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """To what brokers log: whatever the level is, to changes of state."""
+        logger = logging.getLogger("ottla")
+        level = state_change_log.logger.level
+        state_change_log.logger.setLevel(logging.DEBUG)
+        logger.addHandler(self)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            state_change_log.logger.setLevel(level)
+
     def emit(self, record: logging.LogRecord) -> None:
         who = current_broker_id()
         host = FAULTS if who is None else f"broker{who}"
@@ -54,6 +71,8 @@ class Trace(logging.Handler):
         if record.name == state_change_log.logger.name:
             text = text.removeprefix(f"broker {who}").removeprefix(":").lstrip()
             self.entries.append(Entry(self._loop.now_s, host, Mark.ROLE, text))
+            if who is not None:
+                self.on_state_change(who)
             return
         if record.exc_info:
             text += "\n" + logging.Formatter().formatException(record.exc_info)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ottla.kernel.errors import ErrorCode
@@ -23,7 +24,7 @@ from ottla.testing.history.events import (
     Source,
 )
 from ottla.testing.simulation.client import GROUP, TRANSACTION, Refused, SimulatedClient, check
-from ottla.testing.simulation.reading import fetch_committed, fetch_offsets
+from ottla.testing.simulation.reading import fetch_committed, fetch_offsets, start_above
 from ottla.testing.simulation.sending import (
     PRODUCE_FAILURES,
     Sequences,
@@ -59,6 +60,9 @@ _FENCED = frozenset(
 _ABORTABLE = PRODUCE_FAILURES | _FENCED
 
 TRANSACTION_TIMEOUT_MS = 3000
+_STALL_CHANCE = 0.05
+_STALL_S_MAX = 5.0
+"""The coordinator aborts a transaction that takes too long."""
 
 
 class TransactionalProducer:
@@ -73,16 +77,21 @@ class TransactionalProducer:
         *,
         is_version_2: bool,
         acknowledged: Callable[[TopicPartition], None],
+        asking_coordinator: Callable[[int], None] = lambda broker_id: None,
+        transactional_id: str | None = None,
     ) -> None:
-        """In version 1 of transactions a client says beforehand where it will write."""
+        """In version 1 of transactions a client says beforehand where it will write. Of several
+        with one transactional id each fences the one before."""
         self._client = client
         self._source = source
         self._targets = targets
         self._now_ms = now_ms
         self._is_version_2 = is_version_2
         self._acknowledged = acknowledged
+        self._asking_coordinator = asking_coordinator
         self._sequences: Sequences | None = None
-        self._group = f"group-{client.name}"
+        self._transactional_id = transactional_id or client.name
+        self._group = f"group-{self._transactional_id}"
         self._count = 0
         self.commit_count = 0
         self.abort_count = 0
@@ -103,7 +112,7 @@ class TransactionalProducer:
     async def _init(self) -> None:
         answer = await self._coordinator_call(
             InitProducerIdRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             ),
             InitProducerIdResponse,
@@ -116,8 +125,12 @@ class TransactionalProducer:
         self._sequences = Sequences(ProducerIdAndEpoch(producer_id, producer_epoch))
 
     async def _coordinator_call(self, request: Request, response_class: type[R], version: int) -> R:
-        return await self._client.ask_coordinator(
-            TRANSACTION, self._client.name, request, response_class, version
+        client = self._client
+        coordinator = client.known_coordinator(TRANSACTION, self._transactional_id)
+        if coordinator is not None:
+            self._asking_coordinator(coordinator)
+        return await client.ask_coordinator(
+            TRANSACTION, self._transactional_id, request, response_class, version
         )
 
     async def _one_transaction(self) -> None:
@@ -127,12 +140,8 @@ class TransactionalProducer:
             lambda: fetch_offsets(client, self._group, [self._source]), gives_up_on=_FENCED
         )
         history.add(OffsetsFetched(client.name, self._group, offsets, since))
-        position = max(0, offsets[self._source])
+        records, position, next_offset = await self._poll(max(0, offsets[self._source]))
         history.add(Assigned(client.name, {self._source: position}))
-        records, next_offset = await client.insist(
-            lambda: fetch_committed(client, self._source, position, max_bytes=300),
-            gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
-        )
         if next_offset == position:
             return
         self._count += 1
@@ -144,6 +153,8 @@ class TransactionalProducer:
             for offset, value in records:
                 await self._copy(name, offset, value)
             await self._send_offsets(name, next_offset)
+            if client.rng.random() < _STALL_CHANCE:
+                await asyncio.sleep(client.rng.uniform(0, _STALL_S_MAX))
         except Refused as refused:
             if refused.code in _FENCED or client.rng.random() < 0.3:
                 history.add(Ended(client.name, name, Outcome.ABORTED))
@@ -151,6 +162,20 @@ class TransactionalProducer:
             await self._end(name, is_commit=False)
             return
         await self._end(name, is_commit=client.rng.random() < 0.8)
+
+    async def _poll(self, position: int) -> tuple[list[tuple[int, str]], int, int]:
+        """Records, from where they were read, and where to go on."""
+        client = self._client
+        while True:
+            try:
+                records, next_offset = await client.insist(
+                    partial(fetch_committed, client, self._source, position, max_bytes=300),
+                    gives_up_on=frozenset({ErrorCode.OFFSET_OUT_OF_RANGE}),
+                )
+            except Refused:
+                position = await start_above(client, self._source, position)
+            else:
+                return records, position, next_offset
 
     async def _copy(self, name: str, offset: int, value: str) -> None:
         client = self._client
@@ -167,7 +192,7 @@ class TransactionalProducer:
                 client,
                 target,
                 batch,
-                transactional_id=client.name,
+                transactional_id=self._transactional_id,
                 version=12 if self._is_version_2 else 11,
             ),
             gives_up_on=_ABORTABLE,
@@ -180,7 +205,7 @@ class TransactionalProducer:
         producer = self._sequences.producer
         answer = await self._coordinator_call(
             AddPartitionsToTxnRequest(
-                v3_and_below_transactional_id=self._client.name,
+                v3_and_below_transactional_id=self._transactional_id,
                 v3_and_below_producer_id=producer.producer_id,
                 v3_and_below_producer_epoch=producer.producer_epoch,
                 v3_and_below_topics=[
@@ -197,7 +222,7 @@ class TransactionalProducer:
         producer = self._sequences.producer
         answer = await self._coordinator_call(
             AddOffsetsToTxnRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 group_id=self._group,
@@ -228,7 +253,7 @@ class TransactionalProducer:
             GROUP,
             self._group,
             TxnOffsetCommitRequest(
-                transactional_id=self._client.name,
+                transactional_id=self._transactional_id,
                 group_id=self._group,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
@@ -251,7 +276,7 @@ class TransactionalProducer:
             producer = self._sequences.producer
             answer = await self._coordinator_call(
                 EndTxnRequest(
-                    transactional_id=client.name,
+                    transactional_id=self._transactional_id,
                     producer_id=producer.producer_id,
                     producer_epoch=producer.producer_epoch,
                     committed=is_commit,

@@ -21,7 +21,9 @@ def run(plan: Plan) -> Outcome:
     faults = [name for name in NAMES if plan.kept_faults is None or name in plan.kept_faults]
     problems = ["lost write: x"] if "kill:1" in faults else []
     entries = [Entry(0.5, "broker1", Mark.ENDED, "is killed")]
-    return Outcome(plan, problems, "abc", entries, History(), faults, {"kills": len(faults)})
+    return Outcome(
+        plan, problems, "abc", entries, History(), faults, {"kills": len(faults)}, frozenset()
+    )
 
 
 def shrink(failed: Outcome) -> Shrunk:

@@ -46,3 +46,11 @@ def test_what_lies_below_the_start_is_left_out() -> None:
     (log,) = read_replica_logs(disk, 1, "/data", "t")
     assert log.start_offset == 1
     assert [batch.header.base_offset for batch in log.batches] == [1]
+
+
+def test_a_log_without_a_checkpoint_starts_where_its_first_segment_does() -> None:
+    disk = SimulatedDisk(random.Random(1), now_ms=lambda: 0)
+    disk.make_folders(FOLDER)
+    disk.replace_file(f"{FOLDER}/{3:020d}.log", bytes(build_batch([Record(3, 0, None, b"x")])))
+    (log,) = read_replica_logs(disk, 1, "/data", "t")
+    assert (log.start_offset, log.end_offset) == (3, 4)

@@ -45,6 +45,8 @@ def test_a_record_that_is_missing_tears_a_transaction() -> None:
     whole, empty = logs(Outcome.COMMITTED, Outcome.COMMITTED)[0], replica(partition=P1)
     unknown = txn("t", *RECORDS, outcome=Outcome.UNKNOWN)
     assert AnomalyKind.TORN_TRANSACTION in kinds(unknown, whole, empty)
+    deleted = replica(partition=P1, start_offset=1)
+    assert kinds(unknown, whole, deleted) == set(), "one that was deleted does not"
 
 
 def test_hanging_transaction() -> None:

@@ -47,6 +47,8 @@ def test_unseen() -> None:
     assert kinds([*history, READ_BOTH]) == set()
     assert kinds([*history, polled((0, "a"))]) == {AnomalyKind.UNSEEN}
     assert kinds(history) == set(), "nobody reads this topic"
+    deleted = replica(batch(1, "b"), start_offset=1)
+    assert kinds([*history, polled((1, "b"))], deleted) == set(), "a was deleted first"
 
 
 def test_unsent_read() -> None:

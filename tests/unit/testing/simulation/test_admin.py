@@ -32,9 +32,29 @@ def test_topics_are_made_grown_and_deleted_once_however_often_it_is_asked() -> N
             await admin.create_topic("u", 1, 3, {})
             await admin.grow_topic("u", 2)
         assert await client.partition_count("u") == 2
-        for _ in range(2):
-            await admin.delete_topic("u")
+        assert await admin.delete_topic("u")
+        assert not await admin.delete_topic("u")
         assert "u" not in quiet.cluster.ensemble.children("/brokers/topics")
+        client.close()
+
+    with_quiet_cluster(test)
+
+
+def test_a_topic_is_changed_and_its_preferred_replicas_lead_again() -> None:
+    async def test(quiet: QuietCluster) -> None:
+        client = quiet.client("admin2")
+        admin = Admin(client)
+        await admin.alter_topic("t", "flush.messages", "1")
+        assert b"flush.messages" in quiet.cluster.ensemble.get("/config/topics/t").data
+        (preferred,) = (
+            replicas[0] for each, replicas, _ in quiet.cluster.partitions() if each == T0
+        )
+        quiet.cluster.kill(preferred)
+        async with asyncio.timeout(30):
+            while quiet.cluster.leader_of(T0) == preferred or quiet.cluster.unhealed():
+                await asyncio.sleep(0.1)
+        await admin.elect_preferred_leaders()
+        assert quiet.cluster.leader_of(T0) == preferred
         client.close()
 
     with_quiet_cluster(test)

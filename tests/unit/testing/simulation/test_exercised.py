@@ -4,7 +4,7 @@ import asyncio
 
 from ottla.testing.history.events import Acknowledged, Ended, Event, Outcome
 from ottla.testing.simulation.exercised import NAMES, count_exercised
-from ottla.testing.simulation.faults import KINDS
+from ottla.testing.simulation.fault_kinds import KINDS
 from tests.support.quiet_cluster import QuietCluster, with_quiet_cluster
 
 

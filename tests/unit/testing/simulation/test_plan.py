@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ottla.testing.simulation.faults import KINDS
+from ottla.testing.simulation.fault_kinds import KINDS
 from ottla.testing.simulation.plan import draw_plan
 
 

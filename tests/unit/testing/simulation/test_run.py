@@ -13,7 +13,7 @@ def test_a_run_without_faults_has_no_problems_and_all_kinds_of_clients() -> None
     assert outcome.problems == []
     kinds = {type(event) for event in outcome.history}
     assert kinds >= {Acknowledged, Ended, OffsetsCommitted, Polled}
-    assert {entry.host for entry in outcome.entries} >= {"store", "broker1", "producer0", "last"}
+    assert {entry.host for entry in outcome.entries} >= {"store", "broker1", "producer0", "last1"}
     assert outcome.faults == []
     assert outcome.exercised["records acknowledged"] > 0
     assert outcome.exercised["rebalances"] > 0

@@ -4,7 +4,8 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import ProducerIdAndEpoch
 from ottla.records.batch import parse_header
 from ottla.testing.history.events import Acknowledged
-from ottla.testing.simulation.sending import Sequences, acknowledge, send_batch
+from ottla.testing.simulation.client import Refused
+from ottla.testing.simulation.sending import Sequences, acknowledge, send_batch, send_batches
 from ottla.wire.messages.produce import PartitionProduceResponse
 from tests.support.quiet_cluster import T0, T1, QuietCluster, with_quiet_cluster
 
@@ -34,6 +35,25 @@ def test_a_batch_is_sent_and_told_to_the_history() -> None:
             Acknowledged("c", "b", 1),
             Acknowledged("c", "c", None),
         ]
+        client.close()
+
+    with_quiet_cluster(test)
+
+
+def test_batches_in_flight_together_are_taken_in_their_order_or_refused() -> None:
+    async def test(quiet: QuietCluster) -> None:
+        client = quiet.client("c")
+        sequences = Sequences(ProducerIdAndEpoch(7, 0))
+        batches = [sequences.batch(T0, [value], quiet.now_ms()) for value in "abcdef"]
+        answers = await send_batches(client, T0, batches[:4])
+        assert [getattr(answer, "base_offset", answer) for answer in answers] == [0, 1, 2, 3]
+        refused, taken = await send_batches(client, T0, [batches[5], batches[4]])
+        assert isinstance(refused, Refused)
+        assert refused.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert not isinstance(taken, Exception)
+        leader = await client.leader_of(T0)
+        quiet.cluster.kill(leader)
+        assert all(isinstance(each, OSError) for each in await send_batches(client, T0, batches))
         client.close()
 
     with_quiet_cluster(test)

@@ -13,7 +13,7 @@ FAULTS = [f"kill:{number}" for number in range(1, 41)]
 def outcome_of(plan: Plan, is_failing: Callable[[set[str]], bool]) -> Outcome:
     kept = [name for name in FAULTS if plan.kept_faults is None or name in plan.kept_faults]
     problems = ["lost write: x"] if is_failing(set(kept)) else []
-    return Outcome(plan, problems, "", [], History(), kept, {})
+    return Outcome(plan, problems, "", [], History(), kept, {}, frozenset())
 
 
 def shrunk_by(
