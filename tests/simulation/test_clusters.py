@@ -12,6 +12,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -60,3 +61,9 @@ def test_a_seed_is_the_same_run_in_every_process(seed: int) -> None:
         for hash_seed in ("1", "2")
     }
     assert len(printed) == 1
+
+
+def test_a_seed_is_the_same_run_whatever_ran_before_it() -> None:
+    """Garbage was collected now and then, and what it held came to its end amid a run."""
+    plan = replace(draw_plan(0), fault_kinds=("cut_between_brokers",), workload_s=8.0)
+    assert len({run_plan(plan).digest for _ in range(2)}) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import traceback
@@ -264,4 +265,12 @@ def run_plan(plan: Plan) -> Outcome:
         trace = run.trace
         return Outcome(plan, problems + trace.problems, trace.digest, trace.lines, run.history)
 
-    return run_virtual(main, rng=random.Random(plan.seed))
+    # What a collection finds comes to its end in the midst of the run, whenever that is: the same
+    # seed would make another run after others in the same process.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return run_virtual(main, rng=random.Random(plan.seed))
+    finally:
+        if was_enabled:
+            gc.enable()
