@@ -12,9 +12,9 @@ import pytest
 
 from ottla.testing.disk import SimulatedDisk
 from ottla.testing.history.replica_log import read_replica_logs
-from tests.simulation.test_cluster_scenarios import Stage
 from tests.support.counts import count
 from tests.support.quiet_cluster import T0, QuietCluster, with_quiet_cluster
+from tests.support.stage import Stage
 
 FOLDER = "/data/t-0"
 NAMES_THE_TOPIC = "partition.metadata"

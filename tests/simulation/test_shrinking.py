@@ -9,7 +9,7 @@ import pytest
 from ottla.testing.simulation.plan import draw_plan
 from ottla.testing.simulation.run import Outcome, run_plan
 from ottla.testing.simulation.shrinking import shrink
-from tests.simulation.test_cluster_mutants import committed_by_the_leader_alone
+from tests.simulation.test_cluster_mutants import MUTANTS
 
 SEEDS = range(3, 40)
 """Those before fail slowly: nothing is acknowledged any more, for a minute of each run."""
@@ -24,6 +24,10 @@ def first_failure() -> Outcome:
             fault_kinds=("kill_whoever_acknowledged", "pause"),
             workload_s=4.0,
             has_admin=False,
+            has_rivals=False,
+            has_priorities=False,
+            is_consumer_protocol=False,
+            topic_config={},
         )
         outcome = run_plan(plan)
         if outcome.problems and len(outcome.faults) >= FAULTS_MIN:
@@ -32,7 +36,7 @@ def first_failure() -> Outcome:
 
 
 def test_a_failing_seed_still_fails_with_fewer_faults(monkeypatch: pytest.MonkeyPatch) -> None:
-    committed_by_the_leader_alone(monkeypatch)
+    MUTANTS["committed_by_the_leader_alone"].apply(monkeypatch)
     failed = first_failure()
     shrunk = shrink(failed, runs_max=RUNS_MAX).outcome
     print(f"{failed.faults} became {shrunk.faults}")
