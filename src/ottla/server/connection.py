@@ -221,7 +221,7 @@ class Connection:
             if done.cancelled():
                 if not self._is_closed:
                     # Not by us: what it waited for was. Whoever asked is to ask again.
-                    log.error("closing connection peer=%s: a request was cancelled", self.peer)
+                    log.warning("closing connection peer=%s: a request was cancelled", self.peer)
                     self.close()
                 return
             error = done.exception()
