@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from ottla.cli.supervisor.stuck_writer import lock_holder
@@ -47,8 +47,19 @@ class Client:
         self.admin = AdminClient(self._common)
 
     def create(self, topic: str, partitions: int = 3) -> None:
+        """librdkafka does not look for the controller again by itself, should it have moved."""
         new = NewTopic(topic, partitions, 3, config={"min.insync.replicas": "2"})
-        self.admin.create_topics([new])[topic].result(TIMEOUT_S)
+        until_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self.admin.create_topics([new])[topic].result(TIMEOUT_S)
+            except KafkaException as error:
+                is_moved = error.args[0].code() == KafkaError.NOT_CONTROLLER
+                if not is_moved or time.monotonic() > until_s:
+                    raise
+                self.admin.list_topics(timeout=TIMEOUT_S)
+            else:
+                return
 
     def produce(self, topic: str, values: Sequence[str]) -> None:
         """With acks=all; all of them are acknowledged."""
