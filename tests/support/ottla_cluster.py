@@ -57,9 +57,13 @@ class OttlaCluster:
         return "\n".join(f"{path}:\n{path.read_text(errors='replace')}" for path in paths)
 
     def brokers(self) -> dict[int, psutil.Process]:
+        """Those that run. One that was just killed is a child still, and has no arguments."""
         found = {}
         for child in psutil.Process(self._running().pid).children():
-            args = child.cmdline()
+            try:
+                args = child.cmdline()
+            except psutil.NoSuchProcess:  # also of a zombie
+                continue
             if "--broker-id" in args:
                 found[int(args[args.index("--broker-id") + 1])] = child
         return found

@@ -28,8 +28,7 @@ class SupervisedProcess(OttlaProcess):
 
     @property
     def is_running(self) -> bool:
-        found = self._supervisor.brokers().get(self._id)
-        return found is not None and found.status() != psutil.STATUS_ZOMBIE
+        return self._id in self._supervisor.brokers()
 
 
 class SupervisedCluster(BrokerCluster):
