@@ -103,7 +103,7 @@ class ClusterController:
         self._watches: list[Watch] = []
         self._posted: set[str] = set()
         self._retry: Timer | None = None
-        self._waits_until_s = 0.0
+        self._has_just_resigned = False
         self._is_looking = False
         self._expiry_count = 0
         self._is_closed = False
@@ -381,8 +381,8 @@ class ClusterController:
     async def _become_controller(self) -> None:
         """The event of a candidate. It does not raise."""
         self._is_looking = False
-        if self._clock.monotonic_s() < self._waits_until_s:
-            return  # It has just resigned.
+        if self._has_just_resigned:
+            return
         try:
             await self._try_to_become_controller()
         except SessionExpired:
@@ -448,9 +448,9 @@ class ClusterController:
     async def _resign(self, reason: str) -> None:
         log.error("broker %d resigns as controller: %s", self._broker_id, reason)
         self._drop()
-        self._waits_until_s = self._clock.monotonic_s() + RETRY_PAUSE_S
-        await self._leave_office()
+        self._has_just_resigned = True
         self._try_later()
+        await self._leave_office()
 
     def _drop(self) -> None:
         active, self._active = self._active, None
@@ -468,4 +468,8 @@ class ClusterController:
         if self._retry is not None:
             self._retry.cancel()
         if not self._is_closed:
-            self._retry = self._clock.call_later(RETRY_PAUSE_S, self._look)
+            self._retry = self._clock.call_later(RETRY_PAUSE_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._has_just_resigned = False
+        self._look()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from ottla.coordination import znodes
 from ottla.coordination.store import BadVersion, SessionExpired
 from ottla.kernel.errors import ErrorCode, KafkaError
 from ottla.kernel.ids import TopicPartition
+from ottla.testing.loop import VirtualClock
 from ottla.wire.messages.alter_partition import AlterPartitionRequest
 from ottla.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from tests.unit.controller.brokers import SimulatedCluster, run
@@ -147,6 +149,33 @@ def test_a_controller_alone_that_resigned_is_elected_again(
             epoch = int((await cluster.observer.get(znodes.CONTROLLER_EPOCH)).data)
             assert epoch < 15, "it does not try without a pause"
         await cluster.settle()
+        assert cluster.brokers[1].controller.is_active
+
+    run(scenario, ids=[1])
+
+
+def test_one_that_resigned_is_elected_again_by_a_timer_that_is_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """uvloop counts from when it last looked at the clock. The pause was not over then, and nobody
+    looked again: where `/controller` was still there, the cluster had no controller for good."""
+    call_later = VirtualClock.call_later
+
+    def early(
+        clock: VirtualClock, delay_s: float, callback: Callable[[], None]
+    ) -> asyncio.TimerHandle:
+        return call_later(clock, delay_s - 0.001, callback)
+
+    async def scenario(cluster: SimulatedCluster) -> None:
+        async def fail(plan: ChangePlan) -> None:
+            raise ZeroDivisionError("a bug")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ChangePlan, "operations", fail)
+            patched.setattr(VirtualClock, "call_later", early)
+            with pytest.raises(KafkaError):
+                await cluster.active.controller.topics.create(NewTopic("t", 1, 1))
+        await cluster.settle(10)
         assert cluster.brokers[1].controller.is_active
 
     run(scenario, ids=[1])
