@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from ottla.cli.log_dirs import Replica
 from ottla.cli.offsets import Partition
+from ottla.cli.progress_lines import progress_lines
 from ottla.cli.tables import size_text
 from ottla.client.blocking_reassignments import Reassignment
-
-_LINE_PERIOD_S = 5.0
-"""How often a pipe gets a line."""
 
 
 class Copied(NamedTuple):
@@ -69,16 +67,8 @@ def shown(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Pro
     if sys.stderr.isatty():
         with _bar() as update:
             yield update
-        return
-    shown_s = clock()
-
-    def line(progress: Progress) -> None:
-        nonlocal shown_s
-        if clock() - shown_s >= _LINE_PERIOD_S:
-            shown_s = clock()
-            print(progress, file=sys.stderr, flush=True)
-
-    yield line
+    else:
+        yield progress_lines(clock)
 
 
 @contextmanager

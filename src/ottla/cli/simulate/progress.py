@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ottla.cli.early_exit import CLEAR_LINE
+from ottla.cli.progress_lines import progress_lines
 from ottla.cli.tables import duration_text
 
-_LINE_PERIOD_S = 5.0
-"""How often a pipe gets a line."""
 _BAR_CELLS = 20
 
 
@@ -41,16 +40,8 @@ def shown(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[Pro
     if sys.stderr.isatty():
         with _bar() as update:
             yield update
-        return
-    shown_s = clock()
-
-    def line(progress: Progress) -> None:
-        nonlocal shown_s
-        if clock() - shown_s >= _LINE_PERIOD_S:
-            shown_s = clock()
-            print(progress, file=sys.stderr, flush=True)
-
-    yield line
+    else:
+        yield progress_lines(clock)
 
 
 @contextmanager
